@@ -14,10 +14,10 @@ from core.flows.learn import active_run_of
 from core.records.achieved import OutcomeAnswer, OutcomeOrder, OutcomesAnswer, outcome_payload
 from core.records.batch import check_batch_key, check_size, key_of_line, refused
 from core.records.parameters import Preview, RequestKey
-from core.store.achieved import add_outcome, outcome_answer, reply_to_outcome
+from core.store.achieved import add_outcome, outcome_answer
 from core.store.reads import RunMatch, find_runs
 from core.store.reads.achieved import program_outcome
-from core.store.replies import keep_reply
+from core.store.replies import keep_reply, reply_to
 from core.store.transaction import Transaction
 
 
@@ -110,5 +110,5 @@ def _one(txn: Transaction, order: OutcomeOrder, run: RunMatch) -> OutcomeAnswer:
     answer = outcome_answer(txn, run.uid, order.value, before=before, number=number)
     txn.audit("outcome", answer.id, {"run": run.uid, "value": order.value})
     if order.key is not None:
-        keep_reply(txn, order.key, reply_to_outcome(number, run.uid, order.value, answer))
+        keep_reply(txn, order.key, reply_to("outcome", number, payload, answer))
     return answer

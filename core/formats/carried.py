@@ -13,6 +13,7 @@ from typing import Final
 
 from core.errors import InvalidInput
 from core.formats.strict import digest_of
+from core.records.alike import alike
 from core.records.arm import MICRO, UNIFORM
 from core.records.ledger_lines import ArmLine, RewardContext, RewardLine, carried_prefix
 
@@ -38,14 +39,11 @@ def carried(belief: Belief, origin: str) -> Iterator[ArmLine | RewardLine]:
     Raises `InvalidInput` for impossible numbers or an invalid arm id.
     """
     content = digest_of(f"{belief.success_micro}/{belief.failure_micro}/{belief.pulls}".encode())
-    row = RewardLine(
+    row = alike(
+        RewardLine,
+        belief,
         id=f"{carried_prefix(belief.arm)}{content}",
-        arm=belief.arm,
         observation="carried",
-        success_micro=belief.success_micro,
-        failure_micro=belief.failure_micro,
-        pulls=belief.pulls,
-        at_ms=belief.at_ms,
         context=RewardContext(reason=f"Carried from {origin}."),
     )
     yield ArmLine(key=belief.arm, prior=UNIFORM)

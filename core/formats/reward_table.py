@@ -1,4 +1,4 @@
-"""Reward tables: pasted text, a CSV file or JSON lines → the lines of a batch.
+"""Reward tables: pasted text, a CSV file or JSON lines → the lines of a batch; and such tables of outcomes.
 
 The first line shows the delimiter: a tab (as spreadsheets copy), a semicolon or a comma. A line ``sep=;`` before it
 names the delimiter. A first line with names of columns is the head. Without one the columns are arm, value or
@@ -21,7 +21,8 @@ from typing import Any, Final, get_args
 import msgspec
 
 from core.errors import ArmscopeError, InvalidInput, InvalidReward
-from core.records.batch import MAX_BATCH, BatchLine, RewardKind
+from core.records.achieved import OutcomeOrder
+from core.records.batch import MAX_BATCH, BatchLine, RewardKind, refused
 from core.records.observation import OUTCOME_REWARDS, RewardOutcome
 
 MAX_TABLE_BYTES: Final = 32 << 20
@@ -52,6 +53,7 @@ _WORKBOOKS: Final = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")
 """First bytes of .xlsx and .ods, and of .xls."""
 _KINDS: Final[tuple[RewardKind, ...]] = get_args(RewardKind)
 _SHOWN_CHARS: Final = 60
+_OUTCOME_HEAD: Final = ["run", "value"]
 
 Read = tuple[int, BatchLine | ArmscopeError]
 
@@ -159,7 +161,7 @@ def _rows(text: str) -> Iterator[Read]:
     """Rows of cells, each with the number of its first line: a quoted cell may go over several."""
     named = _DELIMITER_LINE.match(text)
     table, n_before = (text[named.end() :], named[0].count("\n") or 1) if named else (text, 0)
-    delimiter = named["mark"] if named else delimiter_of(table)
+    delimiter = named["mark"] if named else _delimiter(table)
     reader = csv.reader(io.StringIO(table, newline=""), delimiter=delimiter, strict=True)
     columns: Sequence[str] | None = None
     while True:
@@ -180,7 +182,7 @@ def _rows(text: str) -> Iterator[Read]:
         yield number, _row(number, columns, row, delimiter)
 
 
-def delimiter_of(text: str) -> str:
+def _delimiter(text: str) -> str:
     """Return the delimiter: the first of these in the first line with content."""
     first = next((line for line in text.splitlines() if line.strip()), "")
     return next((mark for mark in _PARTED_BY if mark in first), ",")
@@ -237,7 +239,7 @@ def _row(
 
 def _judged(value: str, outcome: str, delimiter: str) -> tuple[float | None, RewardOutcome | None]:
     """Return value and outcome; each may be in the column of the other."""
-    cells = [with_decimal_point(cell, delimiter) for cell in (value, outcome) if cell]
+    cells = [_with_decimal_point(cell, delimiter) for cell in (value, outcome) if cell]
     if not cells:
         raise _nothing("")
     judgements = [judged(cell) for cell in cells]
@@ -246,7 +248,7 @@ def _judged(value: str, outcome: str, delimiter: str) -> tuple[float | None, Rew
     return (numbers[0] if numbers else None), (words[0] if words else None)
 
 
-def with_decimal_point(cell: str, delimiter: str) -> str:
+def _with_decimal_point(cell: str, delimiter: str) -> str:
     """Return a cell, where a decimal comma that is read as such is a point."""
     decimal_comma = _DECIMAL_COMMAS.get(delimiter)
     return cell.replace(",", ".") if decimal_comma and decimal_comma.fullmatch(cell) else cell
@@ -294,3 +296,48 @@ def _kind(text: str) -> RewardKind | None:
             next_step="Leave it out, and the run decides.",
         )
     return kind
+
+
+# Outcomes
+
+
+def read_outcomes(content: bytes) -> tuple[OutcomeOrder, ...]:
+    r"""Read a table of runs and values from 0 to 1, under a head ``run,value`` or without one.
+
+    Raises `InvalidBatch` with the error of each bad line, by number.
+
+    >>> [(one.run, one.value) for one in read_outcomes(b"run;value\nrequest-1;1\nrequest-2;0,5")]
+    [('request-1', 1.0), ('request-2', 0.5)]
+    """
+    plain = table_text(content)
+    delimiter = None if plain.lstrip().startswith("{") else _delimiter(plain)
+    orders: list[OutcomeOrder] = []
+    bad: dict[int, ArmscopeError] = {}
+    for number, line in enumerate(plain.split("\n"), 1):
+        try:
+            orders += _outcome(line, delimiter)
+        except ArmscopeError as problem:
+            bad[number] = problem
+    if bad:
+        raise refused(bad, len(orders) + len(bad))
+    return tuple(orders)
+
+
+def _outcome(line: str, delimiter: str | None) -> list[OutcomeOrder]:
+    """Return the outcome on a line; none on the head or an empty line."""
+    try:
+        if delimiter is None:
+            return [msgspec.json.decode(line, type=OutcomeOrder)] if line.strip() else []
+        row = [cell.strip() for cell in next(csv.reader([line.strip("\r")], delimiter=delimiter), [])]
+        if not any(row) or [cell.casefold() for cell in row] == _OUTCOME_HEAD:
+            return []
+        run, value = row
+        cells = {"run": run, "value": _with_decimal_point(value, delimiter)}
+        return [msgspec.convert(cells, OutcomeOrder, strict=False)]
+    except (ValueError, csv.Error) as problem:
+        if isinstance(problem.__cause__, ArmscopeError):
+            raise problem.__cause__ from None
+        raise InvalidInput(
+            f"A line must have a run and a number from 0 to 1, got {line.strip()[:_SHOWN_CHARS]!r}.",
+            next_step='Write it like request-1,0.5 or {"run": "request-1", "value": 0.5}.',
+        ) from None

@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import force_setattr
 
-from core.records.limits import MAX_LABEL_CHARS, Count, Millis, number, text
-from core.records.line_checks import KindLine, check_id, check_storable
+from core.records.limits import MAX_LABEL_CHARS, number, text
+from core.records.line_checks import KeyedLine, check_id, check_storable
 from core.records.observation import check_request_key
 from core.records.request import digest
 
@@ -95,7 +95,7 @@ class OutcomesAnswer(msgspec.Struct, frozen=True, kw_only=True):
     outcomes: tuple[OutcomeAnswer, ...] = ()
 
 
-class OutcomeLine(KindLine, frozen=True, kw_only=True, tag="outcome"):
+class OutcomeLine(KeyedLine, frozen=True, tag="outcome"):
     """An outcome of a run, as its program states it; of a run the latest active one is in force.
 
     >>> OutcomeLine(id="o1", run="request-1", value=1).value
@@ -105,11 +105,6 @@ class OutcomeLine(KindLine, frozen=True, kw_only=True, tag="outcome"):
     id: str
     run: str
     value: float
-    by: str | None = None
-    at_ms: Millis | None = None
-    revision: Count | None = None
-    key: str | None = None
-    undone: bool = False
 
     def __post_init__(self) -> None:
         check_id(self.id)

@@ -33,7 +33,7 @@ from core.records.limits import (
     texts,
     whole,
 )
-from core.records.line_checks import KindLine, check_id, check_storable
+from core.records.line_checks import FactOfLine, KindLine, check_id, check_storable
 
 EpisodeStatus = Literal["finished", "unfinished", "incomplete", "broken"]
 StepKind = Literal["call", "message", "outcome"]
@@ -396,7 +396,7 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return self.step_lo <= reward <= self.step_hi
 
 
-class ScaleLine(KindLine, frozen=True, kw_only=True, tag="environment"):
+class ScaleLine(FactOfLine, frozen=True, tag="environment"):
     """A declaration of an environment's scale; the latest active one is in force.
 
     >>> ScaleLine(id="s1", environment="sums", scale=Scale(hi=2)).scale.hi
@@ -406,10 +406,6 @@ class ScaleLine(KindLine, frozen=True, kw_only=True, tag="environment"):
     id: str
     environment: str
     scale: Scale
-    by: str | None = None
-    at_ms: Millis | None = None
-    revision: Count | None = None
-    undone: bool = False
 
     def __post_init__(self) -> None:
         check_id(self.id)

@@ -9,8 +9,8 @@ from msgspec.structs import force_setattr
 
 from core.errors import InvalidInput
 from core.records.arm import MICRO, check_key
-from core.records.limits import MAX_LABEL_CHARS, Count, Label, Millis, number, one_of, shown, storable, text
-from core.records.line_checks import KindLine, check_id, check_storable
+from core.records.limits import MAX_LABEL_CHARS, Label, number, one_of, shown, storable, text
+from core.records.line_checks import FactOfLine, check_id, check_storable
 from core.records.observation import CountedIn
 
 CreditRule = Literal["off", "equal", "step", "referenced"]
@@ -32,7 +32,7 @@ class CreditShare(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         check_key(self.arm)
 
 
-class CreditLine(KindLine, frozen=True, kw_only=True, tag="credit"):
+class CreditLine(FactOfLine, frozen=True, tag="credit"):
     """A credit of an episode to arms of its runs; the latest active one of an episode is in force.
 
     ``reward`` is the episode's value on the scale of its environment at that time, 0 to 1. Only the rule ``off``,
@@ -44,10 +44,6 @@ class CreditLine(KindLine, frozen=True, kw_only=True, tag="credit"):
     rule: CreditRule
     reward: float | None = None
     shares: tuple[CreditShare, ...] = ()
-    by: str | None = None
-    at_ms: Millis | None = None
-    revision: Count | None = None
-    undone: bool = False
 
     def __post_init__(self) -> None:
         check_id(self.id)

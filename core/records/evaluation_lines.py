@@ -18,7 +18,7 @@ from core.records.evaluation import (
     check_feedback,
 )
 from core.records.limits import MAX_LABEL_CHARS, Count, Label, Millis, shown, storable, text
-from core.records.line_checks import KindLine, check_id, check_storable
+from core.records.line_checks import FactOfLine, KindLine, check_id, check_storable
 from core.records.observation import check_request_key
 from core.records.review import Rubric
 
@@ -129,7 +129,7 @@ def without_texts(line: ExecutionLine) -> ExecutionLine:
     return msgspec.structs.replace(line, pairs=pairs)
 
 
-class RubricLine(KindLine, frozen=True, kw_only=True, tag="rubric"):
+class RubricLine(FactOfLine, frozen=True, tag="rubric"):
     """A version of a rubric.
 
     >>> RubricLine(id="r1", rubric=Rubric(version="v1")).undone
@@ -138,17 +138,13 @@ class RubricLine(KindLine, frozen=True, kw_only=True, tag="rubric"):
 
     id: str
     rubric: Rubric
-    by: str | None = None
-    at_ms: Millis | None = None
-    revision: Count | None = None
-    undone: bool = False
 
     def __post_init__(self) -> None:
         check_id(self.id)
         check_storable(by=self.by)
 
 
-class BrowserLine(KindLine, frozen=True, kw_only=True, tag="browser"):
+class BrowserLine(FactOfLine, frozen=True, tag="browser"):
     """An operator's confirmation of the name that a browser gave itself.
 
     >>> BrowserLine(id="b1", browser="3f2a91", named="kim").undone
@@ -158,10 +154,6 @@ class BrowserLine(KindLine, frozen=True, kw_only=True, tag="browser"):
     id: str
     browser: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_BROWSER_CHARS)]
     named: str
-    by: str | None = None
-    at_ms: Millis | None = None
-    revision: Count | None = None
-    undone: bool = False
 
     def __post_init__(self) -> None:
         check_id(self.id)
@@ -241,7 +233,7 @@ class EvaluationLine(KindLine, frozen=True, kw_only=True, tag="evaluation"):
         return alike(EvaluationOrder, self)
 
 
-class ChoiceLine(KindLine, frozen=True, kw_only=True, tag="choice"):
+class ChoiceLine(FactOfLine, frozen=True, tag="choice"):
     """A reviewer's preference between two answers to one instruction, in the order they were shown.
 
     >>> ChoiceLine(id="c1", layer="l", first="a", second="b", chosen="equal").undone
@@ -256,10 +248,6 @@ class ChoiceLine(KindLine, frozen=True, kw_only=True, tag="choice"):
     rater: str = ""
     rubric: str = ""
     feedback: str | None = None
-    by: str | None = None
-    at_ms: Millis | None = None
-    revision: Count | None = None
-    undone: bool = False
 
     def __post_init__(self) -> None:
         for uid in (self.id, self.layer, self.first, self.second):

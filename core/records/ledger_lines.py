@@ -30,7 +30,7 @@ from core.records.evaluation_lines import (
 from core.records.evidence import Outcome, Reference
 from core.records.learner import LearnerSettings
 from core.records.limits import MAX_COUNT, Count, Label, Millis, Tokens
-from core.records.line_checks import KindLine, check_id, check_number, check_storable
+from core.records.line_checks import FactOfLine, KeyedLine, KindLine, check_id, check_number, check_storable
 from core.records.observation import Kind, check_reason, check_request_key, check_reward
 from core.records.queue_lines import QueueLine, SkippedLine
 from core.records.run import Phase, Run
@@ -180,7 +180,7 @@ class RewardLine(KindLine, frozen=True, kw_only=True, tag="reward"):
             check_number(name, value)
 
 
-class ResetLine(KindLine, frozen=True, kw_only=True, tag="reset"):
+class ResetLine(FactOfLine, frozen=True, tag="reset"):
     """A boundary between epochs: the arms it was for, where they restart and why."""
 
     id: str
@@ -188,10 +188,6 @@ class ResetLine(KindLine, frozen=True, kw_only=True, tag="reset"):
     target: Target = "uniform"
     reason: str | None = None
     scope: str | None = None
-    by: str | None = None
-    at_ms: Millis | None = None
-    revision: Count | None = None
-    undone: bool = False
 
     def __post_init__(self) -> None:
         check_id(self.id)
@@ -201,7 +197,7 @@ class ResetLine(KindLine, frozen=True, kw_only=True, tag="reset"):
             check_key(key)
 
 
-class RepairLine(KindLine, frozen=True, kw_only=True, tag="repair"):
+class RepairLine(FactOfLine, frozen=True, tag="repair"):
     """Automatic observations of some arms in a span, taken back.
 
     ``outcomes`` has a text per run's uid, with a character per arm: 1 = referenced, 0 = not, - = not taken back.
@@ -219,10 +215,6 @@ class RepairLine(KindLine, frozen=True, kw_only=True, tag="repair"):
     outcomes: dict[str, str] = msgspec.field(default_factory=dict)
     reports: tuple[str, ...] = ()
     reason: str | None = None
-    by: str | None = None
-    at_ms: Millis | None = None
-    revision: Count | None = None
-    undone: bool = False
 
     def __post_init__(self) -> None:
         check_id(self.id)
@@ -241,7 +233,7 @@ class RepairLine(KindLine, frozen=True, kw_only=True, tag="repair"):
             check_storable(report=report)
 
 
-class NoteLine(KindLine, frozen=True, kw_only=True, tag="note"):
+class NoteLine(KeyedLine, frozen=True, tag="note"):
     """A note about an arm; ``text`` None = left out or erased.
 
     >>> NoteLine(id="n1", arm="tool:fs:Read", text="slow on Mondays").undone
@@ -251,11 +243,6 @@ class NoteLine(KindLine, frozen=True, kw_only=True, tag="note"):
     id: str
     arm: str
     text: str | None
-    by: str | None = None
-    at_ms: Millis | None = None
-    revision: Count | None = None
-    key: str | None = None
-    undone: bool = False
 
     def __post_init__(self) -> None:
         check_key(self.arm)

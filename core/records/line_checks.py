@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from core.errors import InvalidInput
-from core.records.limits import MAX_COUNT, storable
+from core.records.limits import MAX_COUNT, Count, Millis, storable
 
 MAX_ID_CHARS: Final = 200
 
@@ -21,6 +21,25 @@ class KindLine(
     tag_field="kind",
 ):
     """A line that names its kind; fields with their defaults are left out."""
+
+
+class FactOfLine(KindLine, frozen=True, kw_only=True):
+    """End of a line of what people did: by whom and when, the revision that recorded it, and whether it is undone."""
+
+    by: str | None = None
+    at_ms: Millis | None = None
+    revision: Count | None = None
+    undone: bool = False
+
+
+class KeyedLine(KindLine, frozen=True, kw_only=True):
+    """End of such a line whose request may have had a key."""
+
+    by: str | None = None
+    at_ms: Millis | None = None
+    revision: Count | None = None
+    key: str | None = None
+    undone: bool = False
 
 
 def check_storable(**texts: str | None) -> None:

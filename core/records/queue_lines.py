@@ -10,8 +10,8 @@ from core.errors import InvalidInput
 from core.records.arm import MICRO, check_key
 from core.records.evaluation import MAX_NAME_CHARS as MAX_RUBRIC_CHARS
 from core.records.evaluation import EvaluationOutcome
-from core.records.limits import MAX_LABEL_CHARS, Count, Millis, text
-from core.records.line_checks import KindLine, check_id, check_storable
+from core.records.limits import MAX_LABEL_CHARS, Millis, text
+from core.records.line_checks import FactOfLine, check_id, check_storable
 from core.records.review import (
     MAX_ITEMS,
     MAX_NAME_CHARS,
@@ -54,7 +54,7 @@ class ItemLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             )
 
 
-class QueueLine(KindLine, frozen=True, kw_only=True, tag="review_queue"):
+class QueueLine(FactOfLine, frozen=True, tag="review_queue"):
     """A review queue with its items: the number of reviewers and the rules. ``control_micro`` is the share of control
     items in millionths.
 
@@ -71,10 +71,6 @@ class QueueLine(KindLine, frozen=True, kw_only=True, tag="review_queue"):
     control_micro: Annotated[int, msgspec.Meta(ge=0, le=MICRO)] = 0
     due_ms: Millis | None = None
     items: tuple[ItemLine, ...] = ()
-    by: str | None = None
-    at_ms: Millis | None = None
-    revision: Count | None = None
-    undone: bool = False
 
     def __post_init__(self) -> None:
         check_id(self.id)
@@ -89,7 +85,7 @@ class QueueLine(KindLine, frozen=True, kw_only=True, tag="review_queue"):
             )
 
 
-class SkippedLine(KindLine, frozen=True, kw_only=True, tag="review_aside"):
+class SkippedLine(FactOfLine, frozen=True, tag="review_aside"):
     """A report that an item of a queue (the id of its line) can't be judged. ``final`` = by an operator, which
     suffices.
 
@@ -102,10 +98,6 @@ class SkippedLine(KindLine, frozen=True, kw_only=True, tag="review_aside"):
     item: Number
     reason: str
     final: bool = False
-    by: str | None = None
-    at_ms: Millis | None = None
-    revision: Count | None = None
-    undone: bool = False
 
     def __post_init__(self) -> None:
         check_id(self.id)

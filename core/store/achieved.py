@@ -41,22 +41,17 @@ def settle_outcomes(txn: Transaction, numbers: Sequence[int]) -> None:
 def outcome_reply(txn: Transaction, line: OutcomeLine, number: int) -> Reply:
     """Return the answer to the request that made an imported outcome."""
     answer = outcome_answer(txn, line.run, line.value, before=None, number=number)
-    return reply_to_outcome(number, line.run, line.value, answer)
-
-
-def reply_to_outcome(number: int, run: str, value: float, answer: OutcomeAnswer) -> Reply:
-    """Return the answer to the request that made an outcome."""
-    return reply_to("outcome", number, outcome_payload(run, value), answer)
+    return reply_to("outcome", number, outcome_payload(line.run, line.value), answer)
 
 
 def outcome_answer(
-    txn: Transaction, run: str, value: float, *, before: float | None, number: int | None = None
+    txn: Transaction, run: str, value: float, *, before: float | None, number: int
 ) -> OutcomeAnswer:
     """Return what a run, named by its uid, shows now."""
     match = run_of_uid(txn, run)
     shown = None if match is None else achieved_of(txn, [match.run_no]).get(match.run_no)
     return OutcomeAnswer(
-        id=None if number is None else f"outcome-{number}",
+        id=f"outcome-{number}",
         run=run,
         value=value,
         achieved=None if shown is None else shown.value,

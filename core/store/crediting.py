@@ -15,9 +15,11 @@ from typing import Final
 
 import msgspec
 
+from core.maths.achieved import judged
 from core.maths.credit import CreditClaim, shares
 from core.maths.evaluate import grader_kind
 from core.records.arm import MICRO
+from core.records.evaluation import EvaluationOutcome
 from core.records.evidence import INCLUDED
 from core.records.observation import Amount
 from core.records.verification import Difference
@@ -168,17 +170,10 @@ def _shares(rows: Sequence[Row]) -> dict[int, int]:
 
 
 @lru_cache(maxsize=1_024)
-def _amounts(outcome: str, score: float | None, weight: int) -> tuple[int, int]:
+def _amounts(outcome: EvaluationOutcome, score: float | None, weight: int) -> tuple[int, int]:
     """Success and failure in millionths; of ten thousand evaluations many say the same."""
-    amount = Amount.of(reward_of(outcome, score), weight)
+    amount = Amount.of(judged(outcome, score), weight)
     return amount.success_micro, amount.failure_micro
-
-
-def reward_of(outcome: str, score: float | None) -> float:
-    """Return an evaluation's reward for an arm: a success its score, or 1; a failure 0 at any certainty."""
-    if outcome == "failure":
-        return 0.0
-    return 1.0 if score is None else score
 
 
 def credited_observations(facts: Facts, run_nos: Sequence[int]) -> dict[CreditKey, tuple[int, Due | None]]:

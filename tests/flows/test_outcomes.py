@@ -26,7 +26,7 @@ from core.flows.importing import import_files
 from core.flows.learn import record, record_all, reward
 from core.flows.outcome import outcome, outcomes
 from core.flows.settings import change
-from core.formats.outcome_table import read_outcomes
+from core.formats.reward_table import read_outcomes
 from core.records.achieved import OUTCOME_SOURCES, OutcomeOrder, OutcomeSource
 from core.records.episode import Scale
 from core.records.evaluation import EVALUATION_OUTCOMES, EvaluationOutcome

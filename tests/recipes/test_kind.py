@@ -150,8 +150,6 @@ from alembic import op
 
 revision = "{_NEXT}"
 down_revision = "{HEAD}"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:

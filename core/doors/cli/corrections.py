@@ -181,8 +181,7 @@ def outcome(
 ) -> None:
     """The latest statement about a run is in force."""
     from core.files import read_file
-    from core.formats.outcome_table import read_outcomes
-    from core.formats.reward_table import MAX_TABLE_BYTES
+    from core.formats.reward_table import MAX_TABLE_BYTES, read_outcomes
 
     result: OutcomeAnswer | OutcomesAnswer
     if file is not None and run is None:

@@ -16,6 +16,7 @@ from core.flows.queries.run import implied_where
 from core.maths.observe import reward_of_flag
 from core.maths.posterior.beta import interval
 from core.maths.statistics.path import Boundary, Path, path
+from core.records.alike import alike
 from core.records.arm import MICRO, Interval, arm_type
 from core.records.arm_summary import ArmVersion, ArmVersions, SkillUse
 from core.records.evidence import INCLUDED, NAMED, OBSERVED, REFERENCED, ArmState, Where, state_of, was_loaded
@@ -380,26 +381,11 @@ def _prior(value: object, arm: str) -> object:
 
 
 def _setting_mark(row: SettingRow) -> HistoryMark:
-    return HistoryMark(
-        at_ms=row.at_ms,
-        kind="setting",
-        name=row.name,
-        before=row.before,
-        after=row.value,
-        actor=row.actor,
-        undone=row.undone,
-    )
+    return alike(HistoryMark, row, kind="setting", after=row.value)
 
 
 def _reset_mark(one: ArmReset) -> HistoryMark:
-    return HistoryMark(
-        at_ms=one.at_ms,
-        kind="reset",
-        name=one.target,
-        actor=one.actor,
-        reason=one.reason,
-        undone=one.undone,
-    )
+    return alike(HistoryMark, one, kind="reset", name=one.target)
 
 
 def _automatic(
@@ -486,13 +472,10 @@ def _recorded(
     before = None if after.row_no is None or after.row_at_ms is None else (after.row_at_ms, after.row_no)
     rows = reads.ledger_of_arm(snapshot, arm_no, before=before, limit=limit, hidden=hidden)
     return [
-        ArmObservation(
-            at_ms=row.at_ms,
-            run_no=row.run_no,
-            run=row.run,
-            reward=row.reward,
+        alike(
+            ArmObservation,
+            row,
             mean_moved=row.mean_moved or 0.0,
-            counts=row.counts,
             is_present_epoch=row.epoch == snapshot.epochs.current(arm_no),
             entry=row,
         )

@@ -24,6 +24,7 @@ from core.formats.openclaw_learning import (
 )
 from core.formats.openclaw_shape import Json, trace_of
 from core.maths.statistics.savings import Comparison
+from core.records.alike import alike
 from core.records.arm import BANDS
 from core.records.run_query import RunFilter, View
 from core.store import reads
@@ -49,17 +50,14 @@ def openclaw_summary(context: Context) -> Summary:
             lambda: metrics_of(snapshot), lambda: reads.totals(snapshot), lambda: used_in(snapshot, View())
         )
         saved = savings_in(snapshot, used, metrics.arm_count).overall
-    return Summary(
+    return alike(
+        Summary,
+        metrics,
         trace_count=metrics.total_pulls,
-        arm_count=metrics.arm_count,
         total_tokens=totals.tokens,
-        accuracy=metrics.accuracy,
-        explore_ratio=metrics.explore_ratio,
-        total_reward=metrics.total_reward,
         min_timestamp=totals.first_at_ms,
         max_timestamp=totals.last_at_ms,
         baseline=_baseline(saved),
-        learner=metrics.learner,
         runs=totals.runs,
     )
 

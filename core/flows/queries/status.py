@@ -21,6 +21,7 @@ from core.maths.statistics.judgement import alarms, stale_arms
 from core.maths.statistics.overview import Overview
 from core.maths.statistics.summary import Summary
 from core.records.actor import authorise
+from core.records.alike import alike
 from core.records.judgement import JUDGEMENTS, JudgementName
 from core.records.learner import INSTALLATION
 from core.records.run_query import View
@@ -58,21 +59,18 @@ def status(context: Context) -> Status:
         saved = savings_in(snapshot, used, len(columns))
     standby = context.store.standby
     read_server = None if standby is None else standby.server_state()
-    return Status(
+    return alike(
+        Status,
+        totals,
         database=str(context.store.location),
         learner=context.learner,
         phase=snapshot.settings.phase,
         mode=snapshot.settings.mode,
-        runs=totals.runs,
-        observed=totals.observed,
-        skipped=totals.skipped,
-        empty=totals.empty,
         arms=len(columns),
         pulls=columns.n_pulls,
         judged=judged,
         offers=offers.n_offers,
         offers_unobserved=offers.unobserved,
-        tokens=totals.tokens,
         baseline=_baseline(saved.overall, saved.outcome),
         money=None if saved.money is None else saved.money.record,
         revision=snapshot.revision,

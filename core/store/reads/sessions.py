@@ -74,6 +74,13 @@ _BESIDE: Final = (
     " AND j.learner_id = r.learner_id AND j.run_no = r.run_no AND j.arm_no IN ({}) GROUP BY j.arm_no"
 )
 
+_WORDS: Final = ("run_class", "model", "channel", "status")
+_OF_RUNS: Final = (
+    *("session", "hour", "draw", *_WORDS, "prob_micro", "tokens", "duration_ms", "bill_pico", "bill_marks"),
+    *("stated", "run_no", "revision", "budget_tokens", "k", "settings"),
+)
+"""Columns of `SessionRuns`, and what its outcomes are read by."""
+
 SAMPLED: Final = 10_000
 """Number of runs that suffices for the correlation within sessions; above it whole sessions are sampled."""
 
@@ -229,31 +236,21 @@ def session_runs(
     ]
     if snapshot.is_compacted:
         columns = _with_compacted(snapshot, columns, limit, since_ms, until_ms)
-    session, hour, draws, run_class, model, channel, status, prob, *amounts = columns
-    tokens, duration_ms, bill_pico, bill_marks, stated, run_nos, *limits = amounts
-    revisions, budgets, ks, settings = map(ints, limits)
-    is_by_coin, is_baseline = is_recorded_coin(ints(prob)), np.array(run_class, dtype=np.str_) == "baseline"
-    achieved, source = compared_outcomes(snapshot, run_nos, ints(stated), is_baseline, is_by_coin)
+    of: dict[str, Any] = {
+        name: tuple(column) if name in _WORDS else ints(column)
+        for name, column in zip(_OF_RUNS, columns, strict=True)
+    }
+    is_by_coin, is_baseline = (
+        is_recorded_coin(of["prob_micro"]),
+        np.array(of["run_class"], dtype=np.str_) == "baseline",
+    )
+    run_nos, stated = of.pop("run_no").tolist(), of.pop("stated")
+    achieved, source = compared_outcomes(snapshot, run_nos, stated, is_baseline, is_by_coin)
     return SessionRuns(
-        session=ints(session),
-        draw=ints(draws),
-        hour=ints(hour),
-        run_class=tuple(run_class),
-        model=tuple(model),
-        channel=tuple(channel),
-        status=tuple(status),
-        prob_micro=ints(prob),
-        tokens=ints(tokens),
-        duration_ms=ints(duration_ms),
-        bill_pico=ints(bill_pico),
-        bill_marks=ints(bill_marks),
+        **of,
         achieved=achieved,
         achieved_source=source or "",
-        settings=settings,
-        revision=revisions,
-        budget_tokens=budgets,
-        k=ks,
-        is_all=limit == _ALL_KEYS - 1 and (not snapshot.is_compacted or len(session) >= n_runs),
+        is_all=limit == _ALL_KEYS - 1 and (not snapshot.is_compacted or len(run_nos) >= n_runs),
     )
 
 

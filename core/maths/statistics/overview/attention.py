@@ -17,6 +17,7 @@ from core.maths.statistics.overview.feeds import SilentFeed, silent_feeds, stopp
 from core.maths.statistics.parting import PartingGrader
 from core.maths.statistics.savings import Savings
 from core.maths.statistics.sources import observed
+from core.records.alike import alike
 from core.records.arm import ArmType, arm_type
 from core.records.judgement import JudgementName
 from core.records.learner import LearnerSettings
@@ -222,14 +223,7 @@ def _about_poison(changed: Changes) -> list[Attention]:
             severity="critical",
             count=len(group.arms),
             arms=group.arms,
-            evidence=ArmEvidence(
-                n=group.n_after,
-                reward=group.reward,
-                since_ms=group.since_ms,
-                n_before=group.n_before,
-                mean_before=group.mean_before,
-                type=group.type,
-            ),
+            evidence=alike(ArmEvidence, group, n=group.n_after),
         )
         for group in changed.poisoned
     ]
@@ -291,15 +285,12 @@ def _about_shift(shift: Shift, severity: Severity) -> Attention:
         severity=severity,
         count=1,
         arms=(shift.arm,),
-        evidence=ArmEvidence(
+        evidence=alike(
+            ArmEvidence,
+            shift,
             n=shift.n_after,
             reward=shift.mean_after * shift.n_after,
-            since_ms=shift.since_ms,
-            n_before=shift.n_before,
-            mean_before=shift.mean_before,
             type=arm_type(shift.arm),
-            rivals=shift.rivals,
-            joined=shift.joined,
         ),
     )
 

@@ -11,8 +11,6 @@ from alembic import op
 
 revision = "0020"
 down_revision = None
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:

@@ -22,8 +22,6 @@ from core.store.rollup import USAGE_KIND, USAGE_SUMS, Rollup, UsageHour
 
 revision = "0021"
 down_revision = "0020"
-branch_labels = None
-depends_on = None
 
 _RUNS = text(
     "SELECT learner_id, at_ms, class, model, channel, status, outcome, tokens, duration_ms, choice FROM run"

@@ -13,8 +13,6 @@ from alembic import op
 
 revision = "0023"
 down_revision = "0022"
-branch_labels = None
-depends_on = None
 
 _COUNTS = ("input", "cache_read", "cache_write_5m", "cache_write_1h", "output")
 

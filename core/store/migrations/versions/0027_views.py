@@ -7,8 +7,6 @@ from __future__ import annotations
 
 revision = "0027"
 down_revision = "0026"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:

@@ -10,8 +10,6 @@ from alembic import op
 
 revision = "0029"
 down_revision = "0028"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:

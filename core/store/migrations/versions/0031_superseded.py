@@ -11,8 +11,6 @@ from core.store.version import NO_SOURCE
 
 revision = "0031"
 down_revision = "0030"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:

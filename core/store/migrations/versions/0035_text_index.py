@@ -9,8 +9,6 @@ from alembic import op
 
 revision = "0035"
 down_revision = "0034"
-branch_labels = None
-depends_on = None
 _DEFINITIONS = {
     "sqlite": (
         "CREATE VIRTUAL TABLE text_index USING fts5(learner_id UNINDEXED, kind UNINDEXED, no UNINDEXED, words,"

@@ -12,8 +12,6 @@ from alembic import op
 
 revision = "0039"
 down_revision = "0038"
-branch_labels = None
-depends_on = None
 
 _KEYED = (
     "ALTER TABLE text_index ADD COLUMN row_id uuid NOT NULL DEFAULT gen_random_uuid()",

@@ -10,8 +10,6 @@ from alembic import op
 
 revision = "0040"
 down_revision = "0039"
-branch_labels = None
-depends_on = None
 
 _KEY = ("learner_id", "run_no", "by_sub_agent", "model", "tier", "region", "context")
 _COUNTS = ("input", "cache_read", "cache_write_5m", "cache_write_1h", "output", "unsplit")
