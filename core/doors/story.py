@@ -2,48 +2,35 @@
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
+from dataclasses import dataclass
 
 import msgspec
 
 from core import explained
-from core.doors.documents import fields_from
 from core.flows import queries
 from core.flows.context import Context
-from core.maths.statistics.savings.baseline import BaselineNeed, BaselineShare
-from core.maths.statistics.savings.comparison import Comparison
-from core.maths.statistics.savings.plan import ProofNeed
-from core.maths.statistics.savings.whole import LeftOut, Savings
+from core.maths.statistics.savings.whole import Savings, SavingsFacts
+from core.records.alike import alike
 from core.records.evidence import ArmState, Where
 from core.records.observation import Observation
 from core.records.run_story import RunFacts
-from core.records.saving import (
-    Check,
-    CostPerSolved,
-    Loss,
-    Lost,
-    Outcomes,
-    PerSession,
-    Policy,
-    SpanSaved,
-    WeekSaved,
-)
+from core.records.saving import SpanSaved
 from core.records.selection import Reason, Selection
 from core.records.status import Money
 from core.records.times import Moment, iso
 
 
-class StorySelection(TypedDict):
+class StorySelection(msgspec.Struct, frozen=True, kw_only=True):
     """The selection behind a run; ``held_since`` is absent where its draw was its own."""
 
     seed: str
     budget_tokens: int
     baseline_prob: float
     settings_hash: str
-    held_since: NotRequired[Moment | None]
+    held_since: Moment | msgspec.UnsetType | None = msgspec.UNSET
 
 
-class StoryArm(TypedDict):
+class StoryArm(msgspec.Struct, frozen=True, kw_only=True):
     """An arm of a run, with why it was in or out, and what would have flipped that.
 
     ``loaded``: the run had it by name, and found it; from there on it was in full. ``taken_back_by``: the repair that
@@ -82,40 +69,23 @@ class StoryDocument(RunFacts, frozen=True, kw_only=True):
     newer: str | None
 
 
-class SavingsDocument(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class SavingsDocument(SavingsFacts):
     """Baseline against selected runs: in all, by model and channel, and the runs left out."""
 
     money: Money | None
-    overall: Comparison
-    ended_well: Comparison
-    by_model: tuple[Comparison, ...]
-    by_channel: tuple[Comparison, ...]
-    left_out: LeftOut
-    share: BaselineShare
-    need: BaselineNeed
-    proof: ProofNeed | None
-    recommended_rate: float | None
-    outcome: Outcomes
-    checks: tuple[Check, ...]
-    lost: Lost
-    policies: tuple[Policy, ...]
-    per_session: PerSession | None
-    solved: tuple[CostPerSolved, CostPerSolved] | None
-    months: tuple[SpanSaved, ...]
     money_months: tuple[SpanSaved, ...]
-    weeks: tuple[WeekSaved, ...]
-    losses: tuple[Loss, ...]
-    contradicted: bool
 
 
 def savings(context: Context, answer: Savings) -> SavingsDocument:  # noqa: ARG001
     """Return baseline against selected runs."""
     money = answer.money
-    own = {
-        "money": None if money is None else money.record,
-        "money_months": () if money is None else money.months,
-    }
-    return fields_from(SavingsDocument, answer, own)
+    return alike(
+        SavingsDocument,
+        answer,
+        money=None if money is None else money.record,
+        money_months=() if money is None else money.months,
+    )
 
 
 def document(context: Context, answer: queries.RunStory) -> StoryDocument:  # noqa: ARG001
@@ -126,7 +96,10 @@ def document(context: Context, answer: queries.RunStory) -> StoryDocument:  # no
         verdict=explained.verdict(answer),
         selection=None if answer.selection is None else _selection(answer.selection),
         replays=answer.replays,
-        arms=tuple(_arm(arm, answer) for arm in answer.arms),
+        arms=tuple(
+            alike(StoryArm, arm, why=explained.why(arm), flip=explained.flip(arm, answer))
+            for arm in answer.arms
+        ),
         guidance=answer.guidance,
         older=answer.older,
         newer=answer.newer,
@@ -134,16 +107,5 @@ def document(context: Context, answer: queries.RunStory) -> StoryDocument:  # no
 
 
 def _selection(chosen: Selection) -> StorySelection:
-    facts: StorySelection = {
-        "seed": chosen.seed,
-        "budget_tokens": chosen.budget_tokens,
-        "baseline_prob": chosen.baseline_prob,
-        "settings_hash": chosen.settings_hash,
-    }
-    if chosen.held_since_ms is not msgspec.UNSET:
-        facts["held_since"] = iso(chosen.held_since_ms)
-    return facts
-
-
-def _arm(arm: queries.RunArm, story: queries.RunStory) -> StoryArm:
-    return fields_from(StoryArm, arm, {"why": explained.why(arm), "flip": explained.flip(arm, story)})
+    since = chosen.held_since_ms
+    return alike(StorySelection, chosen, held_since=since if since is msgspec.UNSET else iso(since))

@@ -323,7 +323,7 @@ def claimed(world: Planted, n_looks: int, first_look: float) -> Claimed:
         lower, upper = compared.always(compared.everything, error)[1].limits or (0.0, 0.0)
         # no other look can claim anything false of the tokens, because all else only withholds a claim
         if share == 1 or (lower > 0 and world.saving <= 0) or (upper < 0 and world.saving >= 0):
-            each = per_session(now, error, in_money=False)
+            each = per_session(now, error, is_money=False)
             last = headline(usage, now, compared, each, prob=0.95, error=error)[2].verdict
             words.add(last)
         outcome = outcomes(now, 5.0)

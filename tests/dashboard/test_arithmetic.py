@@ -135,8 +135,8 @@ def test_what_every_door_shows_can_be_multiplied_and_added(
     assert all(cell in text for column in months.values() for cell in column)
     answer = story.savings(context, saved)
     done = CliRunner().invoke(app, ["--database", str(database), "savings", "--json"])
-    overall, money = json.loads(done.output)["overall"], answer["money"]
-    assert overall["columns"]["tokens"] == list(answer["overall"].columns.tokens)
+    overall, money = json.loads(done.output)["overall"], answer.money
+    assert overall["columns"]["tokens"] == list(answer.overall.columns.tokens)
     if priced:
         assert money is not None
         assert money.currency == "EUR"

@@ -116,20 +116,13 @@ def baseline_need(
     """Return the baseline runs still needed for a narrow interval. Both groups grow as the coin lets them, in
     sessions like those so far.
     """
-    if estimate.lower is None or estimate.upper is None:
-        return BaselineNeed(
-            target_points=target_points,
-            baseline_rate=baseline_rate,
-            half_width_points=None,
-            n_more=None,
-            missing=estimate.missing,
-        )
-    half = (estimate.upper - estimate.lower) / 2
-    is_reached = half <= target_points
-    n_more = 0 if is_reached else _runs_until(compared, baseline_rate, estimate.prob, target_points)
-    missing: Missing | None = None
-    if n_more is None:
-        missing = "rate_is_zero" if baseline_rate == 0 else "unreachable"
+    half, n_more, missing = None, None, estimate.missing
+    if estimate.lower is not None and estimate.upper is not None:
+        half = (estimate.upper - estimate.lower) / 2
+        is_reached = half <= target_points
+        n_more = 0 if is_reached else _runs_until(compared, baseline_rate, estimate.prob, target_points)
+        why: Missing = "rate_is_zero" if baseline_rate == 0 else "unreachable"
+        missing = why if n_more is None else None
     return BaselineNeed(
         target_points=target_points,
         baseline_rate=baseline_rate,
@@ -140,9 +133,7 @@ def baseline_need(
 
 
 def _runs_until(compared: Compared, baseline_rate: float, prob: float, target_points: float) -> int | None:
-    """Return the fewest more baseline runs whose interval is narrow enough. It narrows steadily, so halving finds
-    them.
-    """
+    """Return the fewest more baseline runs whose interval is narrow enough, found by halving."""
     if baseline_rate == 0:
         return None
     selected_each = (1 - baseline_rate) / baseline_rate

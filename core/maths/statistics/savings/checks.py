@@ -67,7 +67,7 @@ def checks(usage: UsageColumns, runs: SessionRuns, balance: Balance, left: Selec
         _seen("share", _share(usage, runs)),
         _unknown_usage(runs),
         _seen("lost", share_difference(left.n_lost, left.n, CHECK_ERROR), is_certain=not any(left.n_lost)),
-        _found("follow_ups", _follow_ups(runs)),
+        _seen("follow_ups", _follow_ups(runs), within=math.inf),
     )
 
 
@@ -77,17 +77,13 @@ def _unknown_usage(runs: SessionRuns) -> Check:
     return _seen("unknown_usage", differs, is_certain=not (unknown & drawn).any())
 
 
-def _found(name: CheckName, estimate: Estimate) -> Check:
-    """Return a check that passes unless it finds a difference."""
-    lower, upper = estimate.limits or (0.0, 0.0)
-    return Check(name=name, state="passed" if lower <= 0 <= upper else "failed", difference=estimate)
-
-
-def _seen(name: CheckName, estimate: Estimate, *, is_certain: bool = False) -> Check:
-    """Return a check that passes once it would see five points, or where nothing can differ."""
+def _seen(
+    name: CheckName, estimate: Estimate, *, is_certain: bool = False, within: float = SEEN_POINTS
+) -> Check:
+    """Return a check that passes once it would see so many points, or where nothing can differ."""
     lower, upper = estimate.limits or (-100.0, 100.0)
     widest = max((estimate.value or 0.0) - lower, upper - (estimate.value or 0.0))
-    state: CheckState = "passed" if is_certain or widest <= SEEN_POINTS else "open"
+    state: CheckState = "passed" if is_certain or widest <= within else "open"
     return Check(
         name=name, state=state if lower <= 0 <= upper or is_certain else "failed", difference=estimate
     )

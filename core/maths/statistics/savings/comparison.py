@@ -15,7 +15,6 @@ wide where failures are rare.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -31,10 +30,11 @@ from core.maths.statistics.savings.shares import difference
 from core.maths.statistics.savings.sums import (
     BASELINE,
     GROUPS,
-    MIN_FOR_FIGURE,
     SELECTED,
     StratumSums,
+    known_pair,
     no_estimate,
+    share_weight,
     unless_wide,
 )
 from core.maths.statistics.savings.verdict import CLAIMS, Claims, VerdictReason, claims, verdict, withheld
@@ -68,10 +68,10 @@ def rate_difference(hits: StratumSums, sessions: SessionSums | None, prob: float
     >>> round(result.value, 2), round(result.lower, 2), round(result.upper, 2)
     (2.02, -0.43, 3.03)
     """
-    usable = (hits.n >= MIN_FOR_FIGURE).all(-1)
+    weight = share_weight(hits.n)
+    usable = weight > 0
     if not usable.any():
         return no_estimate("few_runs", prob)
-    weight = _share_weight(hits)
     part = weight[usable, None]
     shares = (part * hits.mean[usable]).sum(0)
     worth = 1 / (part**2 / hits.n[usable]).sum(0) / _alike(sessions, weight)
@@ -81,15 +81,9 @@ def rate_difference(hits: StratumSums, sessions: SessionSums | None, prob: float
     return Estimate(value=points[0], lower=points[1], upper=points[2], prob=prob, missing=result.missing)
 
 
-def _share_weight(hits: StratumSums) -> Floats:
-    """Return the weight of each stratum in a share: its part of the selected runs that take part."""
-    taking = np.where((hits.n >= MIN_FOR_FIGURE).all(-1), hits.n[..., SELECTED], 0.0)
-    return np.asarray(taking / max(float(taking.sum()), 1.0))
-
-
 def _shares(hits: StratumSums) -> Pair:
     """Return the shares of both groups whose difference `rate_difference` gives."""
-    weight = _share_weight(hits)
+    weight = share_weight(hits.n)
     if not weight.any():
         return None, None
     baseline, selected = np.nansum(weight[:, None] * np.nan_to_num(hits.mean), axis=0).tolist()
@@ -267,10 +261,8 @@ def comparison(
     one_look = saved_percent(cut, capped.sums, prob)
     sure = 1 - design.error
     always = estimated(capped.sums, cut, cut.saved_percent, cut.always_percent_limits(sure), sure)
-    ends = [
-        rate_difference(part.sums, part.sessions, prob)
-        for part in (one.strata(mask) for one in (runs.failed, runs.unfinished, runs.unknown))
-    ]
+    hits = [one.strata(mask) for one in runs.ends]
+    ends = [rate_difference(one.sums, one.sessions, prob) for one in hits]
     allowed = claims(plain, cut, common, sure, has_runaways(runs, mask))
     claimed = _claim(runs, mask, figure, one_look, allowed, n_least=int(plain.n.min()))
     is_randomised, is_declared = bool(runs.is_randomised[mask].any()), bool(runs.is_declared[mask].any())
@@ -285,7 +277,8 @@ def comparison(
         },
     )
     duration = runs.durations.strata(mask)
-    timed, quick = duration.compared(), _is_narrow_in_time(runs, mask)
+    timed, (spread, longest) = duration.compared(), runs.duration_spread
+    quick = bool(is_narrow(spread.strata(mask), longest[mask].max(initial=0.0)))
     means = (plain.mean - common, np.where(plain.n > 0, above, np.nan), cut.mean, typical.mean)
     figures = [_figures(runs, mask, group, means) for group in (BASELINE, SELECTED)]
     pooled = tokens.sums.pooled()
@@ -311,10 +304,10 @@ def comparison(
         n_compared=(int(plain.n[BASELINE]), int(plain.n[SELECTED])),
         n_uncompared=int(tokens.sums.n.sum() - plain.n.sum()),
         columns=ClassColumns(
-            tokens=_pair(plain.mean),
-            duration_ms=_pair(timed.mean),
-            error_rate=_shares(runs.failed.sums.strata(mask)),
-            unfinished_rate=_shares(runs.unfinished.sums.strata(mask)),
+            tokens=known_pair(plain.mean),
+            duration_ms=known_pair(timed.mean),
+            error_rate=_shares(hits[0].sums),
+            unfinished_rate=_shares(hits[1].sums),
         ),
         claimed=claimed,
         verdict=conclusion,
@@ -379,35 +372,21 @@ def saved_percent_of(usage: UsageColumns) -> float | None:
     return _known(ComparedRuns(usage).tokens.compared().saved_percent)
 
 
-def comparisons_by_model(runs: ComparedRuns, prob: float, design: ClaimTerms) -> tuple[Comparison, ...]:
-    """Compare per model, most runs first."""
-    names = sorted(set(runs.models.tolist()))
-    return _sorted([comparison(runs, runs.models == name, prob, design, model=name) for name in names])
-
-
-def comparisons_by_channel(runs: ComparedRuns, prob: float, design: ClaimTerms) -> tuple[Comparison, ...]:
-    """Compare per channel, most runs first."""
-    names = sorted(set(runs.channels.tolist()))
-    return _sorted([comparison(runs, runs.channels == name, prob, design, channel=name) for name in names])
-
-
-def _sorted(rows: Sequence[Comparison]) -> tuple[Comparison, ...]:
+def comparisons_by(
+    part: Literal["model", "channel"], runs: ComparedRuns, prob: float, design: ClaimTerms
+) -> tuple[Comparison, ...]:
+    """Compare per model or channel, most runs first."""
+    names = runs.models if part == "model" else runs.channels
+    rows = [
+        comparison(runs, names == name, prob, design, **{part: name}) for name in sorted(set(names.tolist()))
+    ]
     return tuple(sorted(rows, key=lambda row: -(row.baseline.n_runs + row.selected.n_runs)))
-
-
-def _is_narrow_in_time(runs: ComparedRuns, mask: Bools) -> bool:
-    logs, largest = runs.duration_spread
-    return bool(is_narrow(logs.strata(mask), largest[mask].max(initial=0.0)))
 
 
 def _figures(
     runs: ComparedRuns, mask: Bools, group: int, means: tuple[Floats, Floats, Floats, Floats]
 ) -> ClassFigures:
-    """Return the figures of one group.
-
-    ``means`` are of tokens above the common cap, the share of runs above it, tokens up to the own cap, and their
-    logarithms.
-    """
+    """Return the figures of one group; ``means``: tokens beyond the common cap, runs above, capped tokens, logs."""
     counts = {name: int(table[mask, group].sum()) for name, table in runs.by_status.items()}
     tokens, durations = (amount.sums.strata(mask).pooled() for amount in (runs.tokens, runs.durations))
     beyond, above, cut, log = (_known(one[group]) for one in means)
@@ -430,10 +409,6 @@ def _figures(
         share_above=above,
         tokens_above=beyond,
     )
-
-
-def _pair(means: Floats) -> Pair:
-    return _known(means[BASELINE]), _known(means[SELECTED])
 
 
 def _known(value: np.float64 | Floats) -> float | None:

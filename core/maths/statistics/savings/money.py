@@ -8,18 +8,19 @@ could lie in the assumption.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
 
-from core.columns import UNKNOWN, Bools, SessionRuns, UsageColumns
+from core.columns import UNKNOWN, SessionRuns, UsageColumns
 from core.maths.statistics.savings.checks import NO_TERMS, ClaimTerms
-from core.maths.statistics.savings.comparison import Comparison, comparison
+from core.maths.statistics.savings.comparison import comparison
 from core.maths.statistics.savings.over_time import TotalSaved, running, total_saved
 from core.maths.statistics.savings.runs import ComparedRuns, as_usage
 from core.maths.statistics.savings.spans import months
 from core.maths.statistics.savings.sums import BASELINE, SELECTED
+from core.maths.statistics.savings.units import in_money
 from core.maths.statistics.savings.verdict import VerdictReason
 from core.records.alike import alike
 from core.records.bill import AT_LEAST
@@ -70,12 +71,12 @@ class MoneySaved:
     @property
     def record(self) -> Money:
         """The savings as status and the document of savings have them."""
-        return Money(
+        return alike(
+            Money,
+            self,
             savings_percent=self.shown.value,
             interval=self.shown.limits,
-            verdict=self.verdict,
             estimated=self.is_estimated,
-            headline=self.headline,
             baseline_avg=self.baseline_mean,
             selected_avg=self.selected_mean,
             saved=self.total.saved.value,
@@ -86,7 +87,6 @@ class MoneySaved:
             unpriced_models=self.unpriced,
             price_offers=dict(self.offers),
             at_least=self.is_at_least,
-            currency=self.currency,
         )
 
     @property
@@ -111,30 +111,29 @@ def money_saved(
     if sampled is None or not priced:
         return None
     runs = _in_view(sampled, usage)
-    amount = np.where(runs.is_billed, np.maximum(runs.bill_pico, 1), UNKNOWN)
-    billed = replace(runs, tokens=amount)
+    billed, worth = in_money(runs), _ONE * _times(usage, sampled)
     columns = as_usage(billed)
     compared = ComparedRuns(columns, billed)
-    overall = comparison(
-        compared, compared.everything, prob, terms.of_usage(billed.where(_is_billable(billed)))
-    )
+    models = np.array(billed.model, dtype=np.str_)
+    billable = billed.where(np.isin(models, np.unique(models[billed.tokens != UNKNOWN])))
+    overall = comparison(compared, compared.everything, prob, terms.of_usage(billable))
+    so_far = running(columns, compared, is_narrow=overall.is_narrow)
+    means = [None if mean is None else mean * _ONE for mean in overall.columns.tokens]
     is_estimated = bool((runs.is_estimated & compared.is_known).any())
-    verdict, reason = overall.verdict, overall.reason
-    if is_estimated and verdict in {"proven", "mixed"}:
-        verdict, reason = "not_proven", "estimated"
     is_at_least = bool(((runs.bill_marks & AT_LEAST != 0) & compared.is_compared).any())
-    if is_at_least and verdict in {"proven", "mixed"}:
-        verdict, reason = "not_proven", "at_least"
+    verdict, reason = overall.verdict, overall.reason
+    if (is_estimated or is_at_least) and verdict in {"proven", "mixed"}:
+        verdict, reason = "not_proven", "estimated" if is_estimated else "at_least"
     names = tuple(sorted({*runs.model, *unpriced} - {*priced}))
     return alike(
         MoneySaved,
         overall,
         headline="plain" if overall.is_narrow else "capped",
         mean_percent=overall.saved_percent,
-        baseline_mean=_dollars(overall.columns.tokens[BASELINE]),
-        selected_mean=_dollars(overall.columns.tokens[SELECTED]),
-        months=months([(columns, compared)], _ONE * _times(usage, sampled)),
-        total=_total(columns, compared, overall, prob, times=_times(usage, sampled)),
+        baseline_mean=means[BASELINE],
+        selected_mean=means[SELECTED],
+        months=months([(columns, compared)], worth),
+        total=total_saved(compared.tokens, so_far, prob=prob, worth=worth),
         n_unbilled=int((compared.is_compared & ~compared.is_known).sum()),
         unpriced=names,
         offers=price_offers(names, dict.fromkeys(priced, 0.0)),
@@ -143,16 +142,6 @@ def money_saved(
         verdict=verdict,
         reason=reason,
     )
-
-
-def _is_billable(runs: SessionRuns) -> Bools:
-    """Return which runs are of a model of which some run has a bill."""
-    models = np.array(runs.model, dtype=np.str_)
-    return np.isin(models, np.unique(models[runs.tokens != UNKNOWN]))
-
-
-def _dollars(amount: float | None) -> float | None:
-    return None if amount is None else amount * _ONE
 
 
 def _in_view(runs: SessionRuns, usage: UsageColumns) -> SessionRuns:
@@ -169,10 +158,3 @@ def _times(usage: UsageColumns, sampled: SessionRuns) -> float:
     n_all = int(usage.n[np.array(usage.run_class, dtype=np.str_) == "selected"].sum())
     n_sampled = int((np.array(_in_view(sampled, usage).run_class, dtype=np.str_) == "selected").sum())
     return n_all / max(n_sampled, 1)
-
-
-def _total(
-    usage: UsageColumns, runs: ComparedRuns, overall: Comparison, prob: float, *, times: float
-) -> TotalSaved:
-    so_far = running(usage, runs, is_narrow=overall.is_narrow)
-    return total_saved(runs.tokens, so_far, prob=prob, worth=_ONE * times)

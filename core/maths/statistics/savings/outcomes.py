@@ -7,13 +7,13 @@ are alike but for the draw. So the strata are the coins, each weighing what its 
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from core.columns import Bools, Floats, Ints, SessionRuns, is_recorded_coin
+from core.columns import Bools, Floats, SessionRuns, is_recorded_coin
 from core.maths.statistics.savings.bounded import always_limits
-from core.maths.statistics.savings.sums import BASELINE, MIN_FOR_FIGURE, SELECTED, no_estimate
+from core.maths.statistics.savings.sums import BASELINE, SELECTED, no_estimate, share_weight
 from core.records.achieved import SOLVED
 from core.records.estimate import Estimate
 from core.records.saving import Outcomes, OutcomeWord
@@ -28,24 +28,16 @@ _TIMES: Final = np.geomspace(1, 1e6, 65)
 """Growth of the sessions that is tried for a plan."""
 
 
-class _Cells:
+class _Cells(NamedTuple):
     """Sessions by coin and class, with the sums of a value from 0 to 1."""
 
-    def __init__(self, coin: Ints, group: Ints, session: Ints, value: Floats) -> None:
-        n_cells = 2 * (int(coin.max(initial=-1)) + 1)
-        number = np.unique(session, return_inverse=True)[1]
-        both, entry = np.unique(number * max(n_cells, 1) + coin * 2 + group, return_inverse=True)
-        mean = np.bincount(entry, value, len(both)) / np.maximum(np.bincount(entry, minlength=len(both)), 1)
-        cell = both % max(n_cells, 1)
-        counts = np.bincount(cell, minlength=n_cells).astype(np.float64)
-        self.n = np.asarray(counts.reshape(-1, 2))
-        self.total = np.asarray(np.bincount(cell, mean, n_cells), dtype=np.float64).reshape(-1, 2)
+    n: Floats
+    total: Floats
 
     @property
     def weight(self) -> Floats:
         """Weight of each coin: its share of the selected sessions, where each class has two."""
-        taking = np.where((self.n >= MIN_FOR_FIGURE).all(-1), self.n[:, SELECTED], 0.0)
-        return np.asarray(taking / max(float(taking.sum()), 1.0))
+        return share_weight(self.n)
 
     @property
     def means(self) -> tuple[float, float]:
@@ -57,6 +49,14 @@ class _Cells:
         lower, upper = _limits(self.n, self.total, self.weight, error)
         return float(lower), float(upper)
 
+    def difference(self, error: float) -> Estimate:
+        """Return the difference of the means in points, selected less baseline."""
+        if not self.weight.any():
+            return no_estimate("few_runs", 1 - error)
+        baseline, selected = self.means
+        lower, upper = self.limits(error)
+        return Estimate(value=100 * (selected - baseline), lower=lower, upper=upper, prob=1 - error)
+
 
 def _limits(n: Floats, total: Floats, weight: Floats, error: float) -> tuple[Floats, Floats]:
     """Return the limits in points; the last two axes are coins and classes."""
@@ -67,27 +67,24 @@ def _limits(n: Floats, total: Floats, weight: Floats, error: float) -> tuple[Flo
 
 def difference(runs: SessionRuns, value: Floats, mask: Bools, error: float) -> Estimate:
     """Return the mean of a value of drawn runs in ``mask``, selected less baseline, in points."""
-    cells = _cells(runs, value, mask)
-    if not cells.weight.any():
-        return no_estimate("few_runs", 1 - error)
-    baseline, selected = cells.means
-    lower, upper = cells.limits(error)
-    return Estimate(value=100 * (selected - baseline), lower=lower, upper=upper, prob=1 - error)
+    return _cells(runs, value, mask).difference(error)
 
 
 def share_difference(hits: tuple[int, int], n: tuple[int, int], error: float) -> Estimate:
     """Return the share of selected less that of baseline, in points, from counts of each."""
-    if min(n) < MIN_FOR_FIGURE:
-        return no_estimate("few_runs", 1 - error)
     counts, total = (np.array([pair], dtype=np.float64) for pair in (n, hits))
-    lower, upper = _limits(counts, total, np.ones(1), error)
-    value = hits[SELECTED] / n[SELECTED] - hits[BASELINE] / n[BASELINE]
-    return Estimate(value=100 * value, lower=float(lower), upper=float(upper), prob=1 - error)
+    return _Cells(counts, total).difference(error)
 
 
 def _cells(runs: SessionRuns, value: Floats, mask: Bools) -> _Cells:
     coin = np.unique(runs.prob_micro[mask], return_inverse=True)[1]
-    return _Cells(coin, runs.is_selected[mask].astype(np.int64), runs.session[mask], value[mask])
+    n_cells = 2 * (int(coin.max(initial=-1)) + 1)
+    number = np.unique(runs.session[mask], return_inverse=True)[1]
+    both, entry = np.unique(number * max(n_cells, 1) + coin * 2 + runs.is_selected[mask], return_inverse=True)
+    mean = np.bincount(entry, value[mask], len(both)) / np.maximum(np.bincount(entry, minlength=len(both)), 1)
+    cell = both % max(n_cells, 1)
+    n, total = (np.bincount(cell, one, n_cells).astype(np.float64) for one in (None, mean))
+    return _Cells(n.reshape(-1, 2), total.reshape(-1, 2))
 
 
 def outcomes(runs: SessionRuns, worse_by: float, error: float = OUTCOME_ERROR) -> Outcomes:
@@ -99,7 +96,7 @@ def outcomes(runs: SessionRuns, worse_by: float, error: float = OUTCOME_ERROR) -
         (int((mask & ~is_selected).sum()), int((mask & is_selected).sum())) for mask in (drawn, known)
     )
     cells = _cells(runs, np.nan_to_num(runs.achieved), known)
-    value = difference(runs, np.nan_to_num(runs.achieved), known, error)
+    value = cells.difference(error)
     of_judged = any(one < MOSTLY_KNOWN * n for one, n in zip(n_known, n_runs, strict=True))
     margin = _margin(runs.achieved[known & ~is_selected], worse_by)
     lower, upper = value.lower, value.upper

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from core.columns import UNKNOWN, Bools, Floats, Ints, UsageColumns
+from core.columns import UNKNOWN, Floats, Ints, UsageColumns
 from core.maths.statistics.savings.ratio import estimated
 from core.maths.statistics.savings.runs import ComparedRuns, RunAmount
 from core.maths.statistics.savings.sums import BASELINE, SELECTED, StratumSums, unless_wide
@@ -53,15 +53,6 @@ class Running:
     tokens: RunAmount
     n_undated: int
     is_narrow: bool
-
-    def strata(self, mask: Bools) -> Running:
-        """Return the same of some strata."""
-        return Running(
-            day=self.day,
-            tokens=self.tokens.strata(mask),
-            n_undated=self.n_undated,
-            is_narrow=self.is_narrow,
-        )
 
 
 def running(usage: UsageColumns, runs: ComparedRuns, *, is_narrow: bool) -> Running:

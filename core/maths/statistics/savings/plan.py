@@ -103,18 +103,16 @@ def proof_need(
         return None
     blocked = _blocked(runs, overall)
     saving = min(max(overall.capped_percent.value or 0.0, LEAST_SAVING), 95.0)
-    if blocked is not None:
-        return ProofNeed(saving_percent=saving, n_sessions=None, n_runs=None, missing=blocked)
     error = _proving_error(-math.log1p(-saving / 100), prob)
     compared = runs.capped(runs.is_randomised).compared()
-    if compared.has_interval:
+    if blocked is None and not compared.has_interval:
+        blocked = "few_runs" if variation is None else None if 0 < baseline_rate < 1 else "rate_is_zero"
+    if blocked is not None:
+        return ProofNeed(saving_percent=saving, n_sessions=None, n_runs=None, missing=blocked)
+    if variation is None or compared.has_interval:
         least = float(np.minimum(compared.n_sessions, compared.n).min())
         times = max(float(compared.log_variance) / error, MIN_FOR_PROOF / least, 1.0)
         more = [(times - 1) * n for n in (float(compared.n_sessions[BASELINE]), float(compared.n.sum()))]
-    elif variation is None:
-        return ProofNeed(saving_percent=saving, n_sessions=None, n_runs=None, missing="few_runs")
-    elif not 0 < baseline_rate < 1:
-        return ProofNeed(saving_percent=saving, n_sessions=None, n_runs=None, missing="rate_is_zero")
     else:
         more = _from_variation(compared, variation, baseline_rate, error)
     n_sessions, n_runs = (math.ceil(round(max(one, 0.0), 6)) for one in more)

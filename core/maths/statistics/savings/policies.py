@@ -92,7 +92,7 @@ def _filled(label: Ints) -> Ints:
 def _by_limit(limits: Floats) -> tuple[Ints, list[tuple[float, float]]]:
     """Return the policy of each selection of equal settings by its limits, and the limits of each policy."""
     n = len(limits)
-    first = _one(np.median(limits[:LATEST], axis=0))
+    first = _pair(np.median(limits[:LATEST], axis=0))
     if (limits == limits[0]).all():
         return np.zeros(n, dtype=np.int64), [first]
     windows = np.lib.stride_tricks.sliding_window_view(limits, min(LATEST, n), axis=0)
@@ -102,14 +102,10 @@ def _by_limit(limits: Floats) -> tuple[Ints, list[tuple[float, float]]]:
     for at in range(n):
         if not _is_near(medians[at], known[now]):
             since = max(at - LATEST + 1, 0)
-            before, now = now, _place(known, _one(medians[at]))
+            before, now = now, _place(known, _pair(medians[at]))
             away = [one for one in range(since, at) if not _is_near(limits[one], known[before])]
             label[min(away, default=at) : at][label[min(away, default=at) : at] == before] = now
         label[at] = now
-    return _without_gaps(label, known)
-
-
-def _without_gaps(label: Ints, known: list[tuple[float, float]]) -> tuple[Ints, list[tuple[float, float]]]:
     used, label = np.unique(label, return_inverse=True)
     return label, [known[one] for one in used.tolist()]
 
@@ -126,11 +122,11 @@ def _place(known: list[tuple[float, float]], limits: tuple[float, float]) -> int
 def _is_near(limits: Floats, of: tuple[float, float]) -> bool:
     """Return whether both limits lie within a fifth of those of a policy."""
     return all(
-        one == other or abs(one - other) <= _FIFTH * other if np.isfinite(other) else one == other
+        one == other or (np.isfinite(other) and abs(one - other) <= _FIFTH * other)
         for one, other in zip(limits.tolist(), of, strict=True)
     )
 
 
-def _one(limits: Floats) -> tuple[float, float]:
+def _pair(limits: Floats) -> tuple[float, float]:
     tokens, arms = limits.tolist()
     return tokens, arms

@@ -238,9 +238,7 @@ def _sessions_of(sums: StratumSums, sessions: SessionSums | None) -> Floats:
 
 
 def _design(sums: StratumSums, sessions: SessionSums | None, weight: Floats, *, is_log: bool) -> MeanDesign:
-    """Return how the two means vary. If only some sessions were sampled, scale the variance of runs by that of their
-    sessions.
-    """
+    """Return how the two means vary; of a sample of sessions, from the variance of all runs, scaled by theirs."""
     if sessions is not None and sessions.complete:
         return session_design(sessions, weight, is_log=is_log)
     alone = run_design(sums, weight, is_log=is_log)
@@ -250,9 +248,7 @@ def _design(sums: StratumSums, sessions: SessionSums | None, weight: Floats, *, 
     design = session_design(sessions, weight * sampled, is_log=is_log)
     runs = sessions.runs(sums.n.shape) * sampled[..., None]
     with np.errstate(invalid="ignore", divide="ignore"):
-        more = np.where(
-            design.apart > 0, alone.variance / design.apart, 0.0
-        )  # none of them drawn: no interval
+        more = np.where(design.apart > 0, alone.variance / design.apart, 0.0)  # none drawn: no interval
         all_runs = (sums.n * (weight > 0)[..., None]).sum(-2)
         return MeanDesign(
             variance=design.variance * more,

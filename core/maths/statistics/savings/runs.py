@@ -347,26 +347,17 @@ class ComparedRuns:
         return RunAmount(sums=sums, sessions=self._by_session(_SampledRuns.durations))
 
     @cached_property
-    def failed(self) -> RunAmount:
-        """1 for each run that ended with an error."""
-        return self._ended(self._status == "error", self._by_session(lambda runs: runs.ended("error")))
-
-    @cached_property
-    def unfinished(self) -> RunAmount:
-        """1 for each run that did not end normally."""
-        return self._ended(~self.is_completed, self._by_session(lambda runs: runs.ended("aborted", "error")))
-
-    @cached_property
-    def unknown(self) -> RunAmount:
-        """1 for each run with unknown tokens."""
-        return self._ended(self._usage.bucket == UNKNOWN, self._by_session(_SampledRuns.unknown))
+    def ends(self) -> list[RunAmount]:
+        """1 for each run that ended with an error, that did not end normally, and with unknown tokens."""
+        n, hits = self._usage.n, (self._status == "error", ~self.is_completed, self._usage.bucket == UNKNOWN)
+        sessions = [None] * len(hits) if self._sampled is None else self._sampled.ends()
+        return [
+            RunAmount(sums=self._sums(self.is_compared, n, n * hit, n * hit), sessions=one)
+            for hit, one in zip(hits, sessions, strict=True)
+        ]
 
     def _by_session(self, ask: Callable[[_SampledRuns], SessionSums]) -> SessionSums | None:
         return None if self._sampled is None else ask(self._sampled)
-
-    def _ended(self, hit: Bools, sessions: SessionSums | None) -> RunAmount:
-        hits = self._usage.n * hit
-        return RunAmount(sums=self._sums(self.is_compared, self._usage.n, hits, hits), sessions=sessions)
 
     def _sums(self, rows: Bools, n: Ints, total: Ints | Floats, squares: Ints | Floats) -> StratumSums:
         return self._added(np.flatnonzero(rows), n[rows], total[rows], squares[rows])
@@ -433,12 +424,8 @@ class ComparedRuns:
     def _cut(self) -> Capped:
         usage = self._usage
         cap = np.full(len(usage), np.inf)
-        cap[self.is_known] = self._of_stratum(self.caps[0])[self.stratum[self.is_known]]
+        cap[self.is_known] = self.caps[0][self._pair][self.stratum[self.is_known]]
         return capped(usage.n, usage.tokens, usage.tokens_squared, usage.bucket, cap)
-
-    def _of_stratum(self, amount: Floats) -> Floats:
-        """Return the amount of the model and channel of each stratum."""
-        return amount[self._pair]
 
     # How far they lie apart
 
@@ -449,7 +436,7 @@ class ComparedRuns:
         stratum, bucket = self.stratum[self.is_known], self._usage.bucket[self.is_known]
         lower = np.array([bucket_bounds(one)[0] for one in range(int(bucket.max(initial=-1)) + 1)])
         np.maximum.at(result, stratum, lower[bucket])
-        return result / np.where(result > 0, self._of_stratum(self.caps[1]), 1.0)
+        return result / np.where(result > 0, self.caps[1][self._pair], 1.0)
 
     @cached_property
     def duration_spread(self) -> tuple[StratumSums, Floats]:
@@ -506,13 +493,10 @@ class _SampledRuns:
         rows = self._taken & (self._duration_ms != UNKNOWN)
         return self._added(rows, self._duration_ms[rows].astype(np.float64))
 
-    def ended(self, *statuses: str) -> SessionSums:
-        """Return 1 for each run that ended so."""
-        return self._added(None, np.isin(self._status, statuses).astype(np.float64))
-
-    def unknown(self) -> SessionSums:
-        """Return 1 for each run of unknown tokens."""
-        return self._added(None, (self._tokens == UNKNOWN).astype(np.float64))
+    def ends(self) -> list[SessionSums]:
+        """Return 1 for each run that failed, that did not end normally, and of unknown tokens."""
+        hits = (self._status == "error", np.isin(self._status, ("aborted", "error")), self._tokens == UNKNOWN)
+        return [self._added(None, hit.astype(np.float64)) for hit in hits]
 
     def _added(self, rows: Bools | None, amount: Floats) -> SessionSums:
         chosen = np.arange(len(self)) if rows is None else np.flatnonzero(rows)

@@ -42,14 +42,8 @@ class SessionSums:
 
     def where(self, mask: Bools) -> SessionSums:
         """Return the entries in ``mask``."""
-        return replace(
-            self,
-            cell=self.cell[mask],
-            session=self.session[mask],
-            n=self.n[mask],
-            total=self.total[mask],
-            squares=self.squares[mask],
-        )
+        names = ("cell", "session", "n", "total", "squares")
+        return replace(self, **{name: getattr(self, name)[mask] for name in names})
 
     def strata(self, mask: Bools) -> SessionSums:
         """Return the entries of some strata, which are numbered again from 0."""
@@ -172,9 +166,7 @@ def session_design(sessions: SessionSums, weight: Floats, *, is_log: bool) -> Me
 
 
 def _freedom(error: Floats, mean: Floats, n_sessions: Floats, weight: Floats, *, is_log: bool) -> Floats:
-    """Return the degrees of freedom from what cells were measured to add, or as if all varied alike, whichever are
-    fewer.
-    """
+    """Return the fewer degrees of freedom: from what cells were measured to add, or as if all varied alike."""
     unit = np.ones_like(mean) if is_log else mean
     with np.errstate(invalid="ignore", divide="ignore"):
         even = np.where(weight[..., None] > 0, (weight[..., None] * unit) ** 2 / n_sessions, 0.0)
@@ -187,18 +179,14 @@ def _added(index: Ints, amount: Floats, shape: tuple[int, ...]) -> Floats:
 
 
 def _welch(error: Floats, n_sessions: Floats) -> Floats:
-    """Return the degrees of freedom of a sum of independent squared errors (F. E. Satterthwaite, Biometrics Bulletin
-    2, 1946, 110).
-    """
+    """Return Satterthwaite's degrees of freedom of a sum of independent squared errors."""
     with np.errstate(invalid="ignore", divide="ignore"):
         spread = np.where(error > 0, error**2 / (n_sessions - 1), 0.0).sum(-2)
         return np.asarray(error.sum(-2) ** 2 / spread)
 
 
 def _by_session(used: SessionSums, pull: Floats, shape: tuple[int, ...]) -> tuple[Floats, Floats, Floats]:
-    """Return squares, and products of both groups, of each session's part in the two means, and the sessions of each
-    group.
-    """
+    """Return squares and products of each session's part in the two means, and the sessions of each group."""
     lead = shape[:-2]
     n_all = int(used.session.max(initial=-1)) + 1
     lead_index, group = np.zeros(n_all, dtype=np.int64), used.cell % 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -13,7 +13,7 @@ from core.maths.statistics.savings.ratio import saved_percent
 from core.maths.statistics.savings.runs import ComparedRuns
 from core.maths.statistics.savings.sums import BASELINE, SELECTED
 from core.records.saving import SpanSaved, WeekSaved
-from core.records.times import DAY_HOURS, HOUR_MS
+from core.records.times import DAY_HOURS
 
 WEEK_HOURS: Final = 7 * DAY_HOURS
 _MOST_WEEKS: Final = 26
@@ -27,21 +27,22 @@ def months(parts: Sequence[tuple[UsageColumns, ComparedRuns]], worth: float = 1.
     Selected runs of a stratum saved its difference of the two means each, in any month. ``worth`` is what one unit of
     the amount counts.
     """
-    hours = [usage.hour[_counted(usage, runs)] for usage, runs in parts]
-    starts = _month_starts(np.concatenate(hours)) if hours else []
-    totals = np.zeros((len(starts), 4))
+    bounds = _months_of(np.concatenate([usage.hour[_counted(usage, runs)] for usage, runs in parts]))
+    totals = np.zeros((len(bounds) - 1, 4))
     for usage, runs in parts:
-        totals += _by_month(usage, runs, np.array(starts, dtype=np.int64))
+        totals += _by_month(usage, runs, bounds[:-1])
     return tuple(
         SpanSaved(
             start_hour=start,
-            end_hour=_next_month(start),
+            end_hour=end,
             n_selected=round(n),
             n_uncompared=round(rest),
             means=(worth * base / n, worth * chosen / n) if n else (None, None),
             saved=worth * (base - chosen) if n else None,
         )
-        for start, (n, rest, base, chosen) in zip(starts, totals.tolist(), strict=True)
+        for (start, end), (n, rest, base, chosen) in zip(
+            pairwise(bounds.tolist()), totals.tolist(), strict=True
+        )
     )
 
 
@@ -67,28 +68,12 @@ def _by_month(usage: UsageColumns, runs: ComparedRuns, starts: Ints) -> Floats:
     return np.stack([np.bincount(month, one, len(starts)) for one in amounts], axis=-1)
 
 
-def _month_starts(hours: Ints) -> list[int]:
+def _months_of(hours: Ints) -> Ints:
+    """Return the hours at which the months from the first to the last begin, and the end of the last one."""
     if not len(hours):
-        return []
-    start, last, starts = _month_of(int(hours.min())), int(hours.max()), list[int]()
-    while start <= last:
-        starts.append(start)
-        start = _next_month(start)
-    return starts
-
-
-def _month_of(hour: int) -> int:
-    at = datetime.fromtimestamp(hour * HOUR_MS / 1_000, UTC)
-    return _hour_of(at.year, at.month)
-
-
-def _next_month(start_hour: int) -> int:
-    at = datetime.fromtimestamp(start_hour * HOUR_MS / 1_000, UTC)
-    return _hour_of(at.year + at.month // 12, at.month % 12 + 1)
-
-
-def _hour_of(year: int, month: int) -> int:
-    return int(datetime(year, month, 1, tzinfo=UTC).timestamp()) * 1_000 // HOUR_MS
+        return np.zeros(1, dtype=np.int64)
+    first, last = np.array([hours.min(), hours.max()]).astype("datetime64[h]").astype("datetime64[M]")
+    return np.arange(first, last + 2).astype("datetime64[h]").astype(np.int64)
 
 
 def weeks(usage: UsageColumns, runs: ComparedRuns, prob: float) -> tuple[WeekSaved, ...]:

@@ -8,6 +8,8 @@ Arrays have any leading axes (days, for example), then one for strata and one of
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -15,6 +17,7 @@ import numpy as np
 
 from core.columns import Bools, Floats
 from core.records.estimate import Estimate, Missing
+from core.records.saving import Pair
 
 MIN_FOR_FIGURE = 2
 MIN_FOR_INTERVAL = 10
@@ -48,6 +51,18 @@ def no_estimate(missing: Missing, prob: float) -> Estimate:
     return Estimate(value=None, lower=None, upper=None, prob=prob, missing=missing)
 
 
+def known_pair(means: Floats) -> Pair:
+    """Return the means of both groups, None where there is none."""
+    baseline, selected = (None if math.isnan(mean) else mean for mean in means.tolist())
+    return baseline, selected
+
+
+def share_weight(n: Floats) -> Floats:
+    """Return the weight of each stratum: its part of the selected runs, where each group has two."""
+    taking = np.where((n >= MIN_FOR_FIGURE).all(-1), n[..., SELECTED], 0.0)
+    return np.asarray(taking / max(float(taking.sum()), 1.0))
+
+
 def unless_wide(estimate: Estimate, *, is_narrow: bool) -> Estimate:
     """Return an estimate of a plain mean, without its interval where runs lie too far apart for one."""
     if is_narrow or estimate.lower is None:
@@ -65,9 +80,7 @@ class StratumSums:
 
     def strata(self, mask: Bools) -> StratumSums:
         """Return the sums of some strata."""
-        return StratumSums(
-            n=self.n[..., mask, :], total=self.total[..., mask, :], squares=self.squares[..., mask, :]
-        )
+        return self._each(lambda amount: amount[..., mask, :])
 
     def plus(self, other: StratumSums) -> StratumSums:
         """Return the sums of both, stratum by stratum."""
@@ -77,11 +90,10 @@ class StratumSums:
 
     def pooled(self) -> StratumSums:
         """Return the sums of all strata together."""
-        return StratumSums(
-            n=self.n.sum(-2, keepdims=True),
-            total=self.total.sum(-2, keepdims=True),
-            squares=self.squares.sum(-2, keepdims=True),
-        )
+        return self._each(lambda amount: np.asarray(amount.sum(-2, keepdims=True)))
+
+    def _each(self, of: Callable[[Floats], Floats]) -> StratumSums:
+        return StratumSums(n=of(self.n), total=of(self.total), squares=of(self.squares))
 
     @property
     def mean(self) -> Floats:

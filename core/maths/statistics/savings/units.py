@@ -16,11 +16,11 @@ import scipy
 from core.columns import UNKNOWN, Bools, Floats, Ints, SessionRuns, is_held_coin, is_recorded_coin
 from core.maths.statistics.savings.ratio import Compared
 from core.maths.statistics.savings.runs import ComparedRuns, as_usage
-from core.maths.statistics.savings.sums import BASELINE, MIN_FOR_INTERVAL, SELECTED, no_estimate
+from core.maths.statistics.savings.sums import BASELINE, MIN_FOR_INTERVAL, SELECTED, known_pair, no_estimate
 from core.records.achieved import SOLVED
 from core.records.currency import PICO
 from core.records.estimate import Estimate
-from core.records.saving import CostPerSolved, Pair, PerSession
+from core.records.saving import CostPerSolved, PerSession
 
 MIN_SOLVED: Final = 10
 """Solved runs that a cost for each task solved takes."""
@@ -46,7 +46,7 @@ def joined(runs: SessionRuns, unit: Ints) -> tuple[Bools, SessionRuns]:
     return first, replace(runs, tokens=total(runs.tokens), bill_pico=total(runs.bill_pico)).where(first)
 
 
-def per_session(runs: SessionRuns, error: float, *, in_money: bool) -> PerSession | None:
+def per_session(runs: SessionRuns, error: float, *, is_money: bool) -> PerSession | None:
     """Return the savings by session of drawn runs; None where each run comes alone."""
     by_coin = runs.where(is_recorded_coin(runs.prob_micro))
     held = is_held_coin(by_coin.prob_micro)
@@ -62,14 +62,15 @@ def per_session(runs: SessionRuns, error: float, *, in_money: bool) -> PerSessio
     return PerSession(
         by_draw=by_draw,
         n_sessions=(int(result.n[BASELINE]), int(result.n[SELECTED])),
-        means=_pair(result.mean),
+        means=known_pair(result.mean),
         runs=(baseline, selected),
         saved_percent=saved_percent,
-        money_percent=_always(_in_money(whole), error)[1] if in_money else None,
+        money_percent=_always(in_money(whole), error)[1] if is_money else None,
     )
 
 
-def _in_money(runs: SessionRuns) -> SessionRuns:
+def in_money(runs: SessionRuns) -> SessionRuns:
+    """Return the runs with their bills in place of their tokens."""
     return replace(runs, tokens=np.where(runs.is_billed, np.maximum(runs.bill_pico, 1), UNKNOWN))
 
 
@@ -77,11 +78,6 @@ def _always(whole: SessionRuns, error: float) -> tuple[Compared, Estimate]:
     """Return the comparison, and its capped figure with the interval that holds however often one looks."""
     compared = ComparedRuns(as_usage(whole), whole)
     return compared.always(compared.everything, error)
-
-
-def _pair(means: Floats) -> Pair:
-    baseline, selected = (None if math.isnan(mean) else mean for mean in means.tolist())
-    return baseline, selected
 
 
 def cost_per_solved(runs: SessionRuns, *, is_money: bool) -> tuple[CostPerSolved, CostPerSolved] | None:

@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from core.columns import UNKNOWN, Bools, Floats, Ints, SessionRuns, UsageColumns, bucket_bounds
+from core.columns import UNKNOWN, Floats, Ints, SessionRuns, UsageColumns, bucket_bounds
 from core.frames import html_table
 from core.maths.statistics.savings.baseline import (
     BaselineNeed,
@@ -36,8 +36,7 @@ from core.maths.statistics.savings.checks import (
 from core.maths.statistics.savings.comparison import (
     Comparison,
     comparison,
-    comparisons_by_channel,
-    comparisons_by_model,
+    comparisons_by,
 )
 from core.maths.statistics.savings.money import MoneySaved, money_saved
 from core.maths.statistics.savings.outcomes import outcomes
@@ -55,6 +54,7 @@ from core.maths.statistics.savings.runs import Balance, ComparedRuns, as_usage
 from core.maths.statistics.savings.spans import months, weeks
 from core.maths.statistics.savings.sums import BASELINE, MIN_FOR_PROOF, SELECTED, StratumSums, no_estimate
 from core.maths.statistics.savings.units import cost_per_solved, per_session
+from core.records.alike import alike
 from core.records.estimate import Estimate
 from core.records.saving import (
     Check,
@@ -68,11 +68,13 @@ from core.records.saving import (
     WeekSaved,
 )
 from core.records.savings_words import compared, figure, savings_facts
+from core.records.status import Money
 from core.records.times import DAY_HOURS
 
 ROWS_ERROR: Final = 0.01
 """Probability that any row by model, channel or 28 days is ever wrong."""
 LATELY_HOURS: Final = 28 * DAY_HOURS
+_Claim = TypeVar("_Claim", Comparison, MoneySaved)
 _Part = tuple[tuple[UsageColumns, SessionRuns | None], ComparedRuns]
 """Runs of a policy: their usage, their sessions, and both coded."""
 
@@ -136,61 +138,44 @@ class LeftOut:
 
     @property
     def total(self) -> int:
-        parts = (
-            self.passive,
-            self.fallback,
-            self.imported,
-            self.unknown_usage,
-            self.uncompared,
-            self.earlier,
-        )
-        return sum(parts)
+        return sum(vars(self).values())
 
 
 def left_out(usage: UsageColumns, runs: ComparedRuns, n_uncompared: int, n_earlier: int) -> LeftOut:
     """Count the runs that take no part; those of strata without a partner are counted already."""
     classes = np.array(usage.run_class, dtype=np.str_)
-
-    def count(rows: Bools) -> int:
-        return int(usage.n[rows].sum())
-
     return LeftOut(
-        passive=count(classes == "passive"),
-        fallback=count(classes == "fallback"),
-        imported=count(classes == "imported"),
-        unknown_usage=count(runs.is_compared & ~runs.is_known),
+        passive=int(usage.n[classes == "passive"].sum()),
+        fallback=int(usage.n[classes == "fallback"].sum()),
+        imported=int(usage.n[classes == "imported"].sum()),
+        unknown_usage=int(usage.n[runs.is_compared & ~runs.is_known].sum()),
         uncompared=n_uncompared,
         earlier=n_earlier,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Savings:
-    """Savings of the selection, in full.
+class SavingsFacts:
+    """Savings of the selection, as every door shows them.
 
     ``overall`` is the headline: it compares all runs of the present policy with known tokens, however they end;
     ``ended_well`` only those that ended normally. ``by_model`` and ``by_channel`` hold every model and channel with
     baseline or selected runs, most runs first.
     """
 
+    money: MoneySaved | Money | None
     overall: Comparison
     ended_well: Comparison
     by_model: tuple[Comparison, ...]
     by_channel: tuple[Comparison, ...]
     left_out: LeftOut
     share: BaselineShare
-    balance: Balance
     need: BaselineNeed
     proof: ProofNeed | None
     recommended_rate: float | None
-    over_time: SavingsOverTime
-    distribution: TokenDistribution
-    tokens: TotalSaved
-    money: MoneySaved | None
-    variation: float | None
-    """Standard deviation of a run's tokens by their mean, over all runs of any class."""
-    checks: tuple[Check, ...]
     outcome: Outcomes
+    checks: tuple[Check, ...]
+    lost: Lost
     policies: tuple[Policy, ...]
     per_session: PerSession | None
     solved: tuple[CostPerSolved, CostPerSolved] | None
@@ -199,7 +184,19 @@ class Savings:
     losses: tuple[Loss, ...]
     contradicted: bool
     """The headline is proven, and the last 28 days are a proven loss."""
-    lost: Lost
+
+
+@dataclass(frozen=True, kw_only=True)
+class Savings(SavingsFacts):
+    """Savings of the selection, in full."""
+
+    money: MoneySaved | None
+    balance: Balance
+    over_time: SavingsOverTime
+    distribution: TokenDistribution
+    tokens: TotalSaved
+    variation: float | None
+    """Standard deviation of a run's tokens by their mean, over all runs of any class."""
 
     @property
     def facts(self) -> list[tuple[str, str]]:
@@ -279,24 +276,25 @@ def savings(
     * I. Waudby-Smith and others, *Ann. Stat.* 52, 2024, 2613 (doi:10.1214/24-AOS2408): the interval
       behind a claim.
     """
-    of_policy = policies(_no_runs() if sampled is None else sampled)
+    none = _no_runs(usage)
+    of_policy = policies(none if sampled is None else sampled)
     parts = _parts(usage, sampled, of_policy)
     (now, then), runs = parts[of_policy.present]
-    alone = _no_runs() if then is None else then
+    alone = none if then is None else then
     error = of_policy.error(of_policy.present)
-    each = per_session(alone, error, in_money=bool(priced))
+    each = per_session(alone, error, is_money=bool(priced))
     results, design, overall = headline(now, alone, runs, each, prob=prob, error=error, left=left)
     if len(of_policy) > 1 and overall.reason in {"few_for_proof", "few_sessions", "few_runs"}:
         overall = replace(overall, reason="early_policy")
     well = ComparedRuns(now, then, ended_well=True)
     rows = replace(design, error=ROWS_ERROR / (len(set(runs.models)) + len(set(runs.channels)) + 1))
-    by_model, by_channel = (
-        compared_by(runs, prob, rows) for compared_by in (comparisons_by_model, comparisons_by_channel)
-    )
+    by_model = comparisons_by("model", runs, prob, rows)
+    by_channel = comparisons_by("channel", runs, prob, rows)
     lately = _lately(now, runs, rows.error)
     money = money_saved(now, then, priced=priced, prob=prob, unpriced=unpriced, terms=design)
     everything = runs if now is usage else ComparedRuns(usage, sampled)
     variation = token_variation(usage)
+    shown = (runs.tokens if overall.is_narrow else runs.capped(runs.everything)).compared()
     so_far = running(now, runs, is_narrow=overall.is_narrow)
     return Savings(
         overall=overall,
@@ -311,7 +309,7 @@ def savings(
         ),
         share=baseline_share(usage, sampled),
         balance=runs.balance,
-        need=_need(runs, overall, baseline_rate, target_points),
+        need=baseline_need(shown, overall.shown, baseline_rate, target_points),
         proof=proof_need(
             runs, overall, variation=variation, baseline_rate=baseline_rate, prob=1 - design.error
         ),
@@ -320,7 +318,7 @@ def savings(
         distribution=distribution(now, runs),
         tokens=total_saved(runs.tokens, so_far, prob=prob),
         variation=variation,
-        money=money if money is None else _in_sessions(money, each),
+        money=money and _in_sessions(money, each, None if each is None else each.money_percent),
         checks=results,
         outcome=outcomes(alone, worse_by),
         policies=_policies(parts, of_policy, overall),
@@ -332,26 +330,14 @@ def savings(
             by_model, by_channel, None if any(one.state == "failed" for one in results) else lately
         ),
         contradicted=overall.verdict == "proven" and _is_loss(lately),
-        lost=_lost(left, results),
+        lost=Lost(n_selections=left.n, n_lost=left.n_lost, by_share=results[1].difference),
     )
 
 
-def _no_runs() -> SessionRuns:
+def _no_runs(usage: UsageColumns) -> SessionRuns:
     none = np.zeros(0, dtype=np.int64)
-    return SessionRuns(
-        session=none,
-        draw=none,
-        hour=none,
-        run_class=(),
-        model=(),
-        channel=(),
-        status=(),
-        prob_micro=none,
-        tokens=none,
-        duration_ms=none,
-        bill_pico=none,
-        bill_marks=none,
-    )
+    nothing = usage.where(np.zeros(len(usage), dtype=np.bool_))
+    return alike(SessionRuns, nothing, session=none, draw=none, bill_pico=none, bill_marks=none)
 
 
 def headline(
@@ -364,26 +350,18 @@ def headline(
     error: float,
     left: Selections = NO_SELECTIONS,
 ) -> tuple[tuple[Check, ...], ClaimTerms, Comparison]:
-    """Return the checks of some runs, the terms of a claim about them, and their comparison with its claim.
-
-    ``error`` is the probability that the claim is ever wrong, ``each`` the savings by session.
-    """
+    """Return the checks of some runs, the terms of a claim that is ever wrong by ``error``, and the comparison."""
     results = checks(usage, sampled, runs.balance, left)
     design = ClaimTerms.of(results, left, error, suspected(usage, sampled, results[1]))
-    return results, design, _of_sessions(comparison(runs, runs.everything, prob, design), each)
+    overall = comparison(runs, runs.everything, prob, design)
+    return results, design, _in_sessions(overall, each, None if each is None else each.saved_percent)
 
 
-def _of_sessions(overall: Comparison, each: PerSession | None) -> Comparison:
-    """Return the comparison without its proof where sessions as a whole don't support it."""
-    if overall.verdict != "proven" or each is None or _is_supported(each, each.saved_percent):
-        return overall
-    return replace(overall, verdict="not_proven", reason="sessions_open")
-
-
-def _in_sessions(money: MoneySaved, each: PerSession | None) -> MoneySaved:
-    if money.verdict != "proven" or each is None or _is_supported(each, each.money_percent):
-        return money
-    return replace(money, verdict="not_proven", reason="sessions_open")
+def _in_sessions(claim: _Claim, each: PerSession | None, saved: Estimate | None) -> _Claim:
+    """Return the claim without its proof where sessions as a whole don't support it."""
+    if claim.verdict != "proven" or each is None or _is_supported(each, saved):
+        return claim
+    return replace(claim, verdict="not_proven", reason="sessions_open")
 
 
 def _is_supported(each: PerSession, saved: Estimate | None) -> bool:
@@ -450,32 +428,19 @@ def _losses(
     by_model: Sequence[Comparison], by_channel: Sequence[Comparison], lately: Estimate | None
 ) -> tuple[Loss, ...]:
     """Return the proven losses of a model, a channel, or the last 28 days, where there are several parts."""
-    parts: list[tuple[Literal["model", "channel"], str | None, Comparison]] = [
-        *(("model", one.model, one) for one in by_model if len(by_model) > 1),
-        *(("channel", one.channel, one) for one in by_channel if len(by_channel) > 1),
-    ]
+    parts: tuple[tuple[Literal["model", "channel"], Sequence[Comparison]], ...] = (
+        ("model", by_model),
+        ("channel", by_channel),
+    )
     rows = [
-        Loss(part=part, name=name or "", saved_percent=one.always_percent)
-        for part, name, one in parts
-        if one.verdict == "costs_more"
+        Loss(part=part, name=getattr(one, part), saved_percent=one.always_percent)
+        for part, several in parts
+        for one in several
+        if len(several) > 1 and one.verdict == "costs_more"
     ]
     if lately is not None and _is_loss(lately):
         rows.append(Loss(part="days", name="", saved_percent=lately))
     return tuple(rows)
-
-
-def _lost(left: Selections, results: Sequence[Check]) -> Lost:
-    """Return the lost selections; the share of baseline runs suggests how many selected runs never came."""
-    share = next(check.difference for check in results if check.name == "share")
-    return Lost(n_selections=left.n, n_lost=left.n_lost, by_share=share)
-
-
-def _need(
-    runs: ComparedRuns, overall: Comparison, baseline_rate: float, target_points: float
-) -> BaselineNeed:
-    """Return the need for the interval of the figure that is named first."""
-    compared = (runs.tokens if overall.is_narrow else runs.capped(runs.everything)).compared()
-    return baseline_need(compared, overall.shown, baseline_rate, target_points)
 
 
 class PlainSavings(NamedTuple):
