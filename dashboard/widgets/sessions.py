@@ -10,6 +10,7 @@ import streamlit as st
 from core.explained.runs import SESSIONS
 from core.records.run_page import RunsOfSession, SessionRow
 from dashboard import pages, queries, wording
+from dashboard.sentences.runs import session_cost
 from dashboard.widgets import address
 from dashboard.widgets.opening import open_session, opening_records
 from dashboard.widgets.parts import link, not_named, quoted
@@ -47,7 +48,7 @@ def links(one: RunsOfSession) -> None:
 def table(rows: Sequence[SessionRow]) -> None:
     """Draw sessions, the latest first; a click opens one."""
     one = opening_records(
-        SESSIONS,
+        SESSIONS.but(cost=session_cost),
         rows,
         _PHONE,
         name="sessions",
