@@ -22,10 +22,10 @@ def add_outcome(txn: Transaction, run: str, value: float, byline: Byline) -> int
 
 def stated_outcomes(txn: Transaction, run: str) -> set[float]:
     """Return the outcomes that were ever stated of a run, undone ones included."""
-    rows = txn.rows(
+    rows = txn.column(
         f"SELECT DISTINCT value FROM achieved {OUTCOMES_BY_RUN} WHERE learner_id = ? AND run = ?", [run]
     )
-    return {value for (value,) in rows}
+    return set(rows)
 
 
 def settle_outcomes(txn: Transaction, numbers: Sequence[int]) -> None:

@@ -70,7 +70,7 @@ def browser_rows(facts: Facts) -> tuple[BrowserRow, ...]:
             " WHERE j.learner_id = ? GROUP BY j.browser, j.named, j.person"
         )
     }
-    for (holder,) in facts.rows("SELECT DISTINCT actor FROM review_hold WHERE learner_id = ?"):
+    for holder in facts.column("SELECT DISTINCT actor FROM review_hold WHERE learner_id = ?"):
         one = holding_browser(holder)
         if one is not None:
             counted.setdefault(one, (0, None))
@@ -132,12 +132,12 @@ def _keep_holds(txn: Transaction, browser: str, named: str) -> None:
     if confirmation_of(txn, browser, named) is None:
         txn.run("DELETE FROM review_hold WHERE learner_id = ? AND actor = ?", [own])
         return
-    holders = txn.rows("SELECT DISTINCT actor FROM review_hold WHERE learner_id = ?")
+    holders = txn.column("SELECT DISTINCT actor FROM review_hold WHERE learner_id = ?")
     txn.connection.many(
         "UPDATE review_hold SET actor = ? WHERE learner_id = ? AND actor = ?",
         [
             (own, txn.learner_id, holder)
-            for (holder,) in holders
+            for holder in holders
             if (one := holding_browser(holder)) is not None and (one.browser, one.named) == (browser, named)
         ],
     )

@@ -246,7 +246,7 @@ def mark_runs(txn: Transaction, run_nos: Collection[int]) -> None:
 def mark_runs_of(txn: Transaction, sql: str, numbers: Iterable[int]) -> None:
     """Mark the runs that a query finds by the numbers of facts about them: their outcome may be another one."""
     if txn.segment is None:
-        mark_runs(txn, {run_no for (run_no,) in txn.rows_in(sql, sorted({*numbers}))})
+        mark_runs(txn, txn.distinct_in(sql, sorted({*numbers})))
 
 
 def mark_observations(txn: Transaction, run_nos: Collection[int], loose: Collection[int] = ()) -> None:
@@ -358,7 +358,7 @@ def _facts_of_hour(facts: Facts, hour: int, arm_nos: Sequence[int]) -> tuple[lis
     """Runs that ended in an hour, and ledger rows of it about these arms: the runs they are about, and the rest."""
     begin, end = hour * HOUR_MS, (hour + 1) * HOUR_MS
     runs, ledger = facts.together(
-        lambda: facts.rows(
+        lambda: facts.column(
             "SELECT run_no FROM run WHERE learner_id = ? AND revision <= ? AND at_ms >= ? AND at_ms < ?",
             [facts.revision, begin, end],
         ),
@@ -369,5 +369,5 @@ def _facts_of_hour(facts: Facts, hour: int, arm_nos: Sequence[int]) -> tuple[lis
             [begin, end],
         ),
     )
-    about = {run_no for (run_no,) in runs} | {run_no for run_no, _ in ledger if run_no}
+    about = {*runs} | {run_no for run_no, _ in ledger if run_no}
     return sorted(about), [number for run_no, number in ledger if not run_no]

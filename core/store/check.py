@@ -206,8 +206,8 @@ def _rollups(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Rollu
     for run_nos in numbered_runs(snapshot, CHUNK):
         yield rollup_facts(snapshot, run_nos)
         taken(len(run_nos))
-    loose = snapshot.rows("SELECT observation_no FROM observation WHERE learner_id = ? AND run_no = 0")
-    yield rollup_facts(snapshot, (), [number for (number,) in loose])
+    loose = snapshot.column("SELECT observation_no FROM observation WHERE learner_id = ? AND run_no = 0")
+    yield rollup_facts(snapshot, (), loose)
     yield from compacted_rollups(snapshot, damaged=True)
 
 
@@ -281,8 +281,8 @@ def _marked(snapshot: Snapshot) -> dict[object, object]:
     """Acts that are marked as undone."""
     computed: dict[object, object] = {}
     for kind, table in ACTS.items():
-        rows = snapshot.rows(f'SELECT {table}_no FROM "{table}" WHERE learner_id = ? AND undone = 1')
-        computed.update(((kind, number), 1) for (number,) in rows)
+        numbers = snapshot.column(f'SELECT {table}_no FROM "{table}" WHERE learner_id = ? AND undone = 1')
+        computed.update(((kind, number), 1) for number in numbers)
     return computed
 
 
@@ -391,10 +391,7 @@ def _counted(snapshot: Snapshot) -> Iterator[Difference]:
 
 def _superseded(snapshot: Snapshot) -> Iterator[Difference]:
     """Check that an evaluation supersedes an earlier one of its key, and one where one counted for certain."""
-    undone = {
-        number
-        for (number,) in snapshot.rows("SELECT no FROM undo WHERE learner_id = ? AND kind = 'evaluation'")
-    }
+    undone = set(snapshot.column("SELECT no FROM undo WHERE learner_id = ? AND kind = 'evaluation'"))
     earlier: dict[tuple[object, ...], list[int]] = defaultdict(list)
     certain: set[tuple[object, ...]] = set()
     for number, before, import_no, *key in snapshot.each(
@@ -422,10 +419,9 @@ def _judged_arms(snapshot: Snapshot) -> Iterator[Difference]:
 
 def _credited(snapshot: Snapshot) -> Iterator[Difference]:
     """Arms get from evaluations what those that count say."""
-    rows = snapshot.rows(
+    run_nos = snapshot.column(
         "SELECT DISTINCT run_no FROM evaluation WHERE learner_id = ? AND run_no <> 0 ORDER BY run_no"
     )
-    run_nos = [run_no for (run_no,) in rows]
     for start in range(0, len(run_nos), CHUNK):
         chunk = run_nos[start : start + CHUNK]
         stored = {
@@ -465,8 +461,7 @@ def _layers(snapshot: Snapshot) -> Iterator[Difference]:
 
 def _episodes(snapshot: Snapshot) -> Iterator[Difference]:
     """Check that episodes have the state and version of their sources, and the sums of their steps."""
-    rows = snapshot.rows("SELECT episode_no FROM episode WHERE learner_id = ? ORDER BY episode_no")
-    numbers = [number for (number,) in rows]
+    numbers = snapshot.column("SELECT episode_no FROM episode WHERE learner_id = ? ORDER BY episode_no")
     for start in range(0, len(numbers), _EPISODES):
         chunk = numbers[start : start + _EPISODES]
         stored: dict[int, object] = {

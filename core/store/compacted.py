@@ -293,7 +293,7 @@ def compacted_rollups(facts: Facts, since: int = 0, *, damaged: bool = False) ->
     """Yield the rollups of compactions after a revision; with ``damaged``, of those that can be read."""
     if not facts.is_compacted:
         return
-    for (sums,) in facts.rows(f"{_SUMS} AND revision > ? AND revision <= ?", [since, facts.revision]):
+    for sums in facts.column(f"{_SUMS} AND revision > ? AND revision <= ?", [since, facts.revision]):
         with suppress(*((StoreUnusable,) if damaged else ())):
             yield Sums.unpacked(sums).rollup(facts.epochs)
 
@@ -324,7 +324,7 @@ def newest_compacted(facts: Facts, arm_nos: Collection[int], hours: Collection[i
     newest: dict[int, int] = {}
     if not facts.is_compacted or not hours:
         return newest
-    for (sums,) in facts.rows(
+    for sums in facts.column(
         f"{_SUMS} AND first_ms < ? AND last_ms >= ?", [(max(hours) + 1) * HOUR_MS, min(hours) * HOUR_MS]
     ):
         for (arm_no, epoch), at_ms in Sums.unpacked(sums).rollup(facts.epochs).last.items():

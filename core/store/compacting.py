@@ -128,7 +128,7 @@ def old_runs(facts: Facts, until_ms: int) -> OldRuns:
         free = _free(facts, page)
         n_free, n_referenced, after = n_free + len(free), n_referenced + len(page) - len(free), page[-1]
         for query in _IMPORTS:
-            imports.update(no for (no,) in facts.rows_in(query, free))
+            imports |= facts.distinct_in(query, free)
     return OldRuns(n_free, n_referenced, len(imports - {0}))
 
 
@@ -166,10 +166,10 @@ def _page(facts: Facts, until_ms: int, after: Position) -> list[Position]:
 def _free(facts: Facts, page: Sequence[Position]) -> list[int]:
     """Return those runs that no row of another table is about, except their own executions."""
     run_nos = sorted(run_no for _, run_no in page)
-    about = {run_no for query in _ABOUT for (run_no,) in facts.rows_in(query, run_nos)}
+    about = {run_no for query in _ABOUT for run_no in facts.distinct_in(query, run_nos)}
     own = own_executions(facts, run_nos)
     about |= {run_no for number, run_no in facts.rows_in(_EXECUTIONS, run_nos) if number not in own}
-    about |= {own[number] for query in _ABOUT_EXECUTIONS for (number,) in facts.rows_in(query, list(own))}
+    about |= {own[number] for query in _ABOUT_EXECUTIONS for number in facts.distinct_in(query, list(own))}
     return [run_no for run_no in run_nos if run_no not in about]
 
 

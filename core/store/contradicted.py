@@ -321,7 +321,7 @@ def _references() -> tuple[tuple[str, str, str], ...]:
 def unknown_numbers(snapshot: Snapshot) -> Iterator[Difference]:
     """Check that rows that are named by their numbers are there."""
     for table, column, parent in _references():
-        for (number,) in snapshot.rows(
+        for number in snapshot.column(
             f'SELECT DISTINCT c.{column} FROM "{table}" c LEFT JOIN {parent} p'
             f" ON p.learner_id = c.learner_id AND p.{parent}_no = c.{column}"
             f" WHERE c.learner_id = ? AND c.{column} <> 0 AND p.{parent}_no IS NULL LIMIT 100"

@@ -88,10 +88,10 @@ def add_scale(txn: Transaction, environment: str, scale: Scale, byline: Byline) 
 
 def settle_scales(txn: Transaction, numbers: Sequence[int]) -> None:
     """Recount the environments whose declarations changed their state."""
-    rows = txn.rows_in(
+    rows = txn.distinct_in(
         "SELECT DISTINCT environment_no FROM scale WHERE learner_id = ? AND scale_no IN ({})", numbers
     )
-    count_again(txn, sorted({number for (number,) in rows}))
+    count_again(txn, sorted(rows))
     mark_runs_of(
         txn,
         "SELECT DISTINCT l.run_no FROM scale s JOIN episode e ON e.learner_id = s.learner_id"
@@ -104,11 +104,7 @@ def settle_scales(txn: Transaction, numbers: Sequence[int]) -> None:
 def scales_of(facts: Facts, numbers: Collection[int]) -> Mapping[int, Scale]:
     """Return the scales in force of environments, by number: the latest active declaration, or the default."""
     sorted_numbers = sorted({*numbers})
-    return _latest(
-        facts.connection.rows_in(
-            f"{_SCALES} AND environment_no IN ({{}})", [facts.learner_id], sorted_numbers
-        )
-    )
+    return _latest(facts.rows_in(f"{_SCALES} AND environment_no IN ({{}})", sorted_numbers))
 
 
 def _latest(rows: Iterable[Row]) -> Mapping[int, Scale]:
@@ -260,10 +256,9 @@ def stored_days(facts: Facts) -> dict[DayKey, EpisodeSums]:
 
 def counted_anew(facts: Facts) -> tuple[dict[DayKey, EpisodeSums], dict[tuple[int, str], Row]]:
     """Recount every day, and the numbers of equal episodes, from the active ones."""
-    rows = facts.rows("SELECT environment_no FROM environment WHERE learner_id = ?")
     days: dict[DayKey, EpisodeSums] = {}
     kinds: dict[tuple[int, str], Row] = {}
-    for (number,) in rows:
+    for number in facts.column("SELECT environment_no FROM environment WHERE learner_id = ?"):
         counted = _counted_of(facts, number)
         days |= counted.days
         kinds |= {(kind[0], _digest(kind)): (*kind[1:], n) for kind, n in counted.kinds.items()}
@@ -397,12 +392,11 @@ class TaskPaid(NamedTuple):
 
 def variants_of(facts: Facts, environment_no: int) -> list[str]:
     """Variants of an environment that episodes name, sorted."""
-    rows = facts.rows(
+    return facts.column(
         f"SELECT DISTINCT variant FROM episode WHERE learner_id = ? AND environment_no = ? AND {ACTIVE}"
         " AND variant IS NOT NULL ORDER BY variant",
         [environment_no],
     )
-    return [variant for (variant,) in rows]
 
 
 def paid_by_task(facts: Facts, environment_no: int) -> Iterator[tuple[str | None, TaskPaid]]:

@@ -106,21 +106,21 @@ def _amounts(reward: float, weight: int) -> tuple[int, int, int]:
 
 def settle_credits(txn: Transaction, numbers: Sequence[int]) -> None:
     """Activate the latest active credit of each episode after a change of credits."""
-    rows = txn.rows_in(
+    rows = txn.distinct_in(
         "SELECT DISTINCT episode FROM episode_credit WHERE learner_id = ? AND episode_credit_no IN ({})",
         sorted({*numbers}),
     )
-    _settle(txn, sorted({episode for (episode,) in rows}))
+    _settle(txn, sorted(rows))
 
 
 def settle_episodes(txn: Transaction, numbers: Sequence[int]) -> None:
     """Do the same after a change of episodes."""
-    rows = txn.rows_in(
+    rows = txn.distinct_in(
         "SELECT DISTINCT c.episode FROM episode e JOIN episode_credit c"
         " ON c.learner_id = e.learner_id AND c.episode = e.uid WHERE e.learner_id = ? AND e.episode_no IN ({})",
         sorted({*numbers}),
     )
-    _settle(txn, sorted({episode for (episode,) in rows}))
+    _settle(txn, sorted(rows))
 
 
 def _settle(txn: Transaction, episodes: Sequence[str]) -> None:
@@ -130,13 +130,13 @@ def _settle(txn: Transaction, episodes: Sequence[str]) -> None:
 
 def _settle_chunk(txn: Transaction, episodes: Sequence[str]) -> None:
     in_force = set(credits_in_force(txn, episodes).values())
-    rows = txn.rows_in(
+    credit_nos = txn.distinct_in(
         "SELECT episode_credit_no FROM episode_credit WHERE learner_id = ? AND episode IN ({})", episodes
     )
     followed = txn.rows_in(
         "SELECT observation_no, run_no, standing, episode_credit_no FROM observation"
         " WHERE learner_id = ? AND episode_credit_no <> 0 AND episode_credit_no IN ({})",
-        sorted(number for (number,) in rows),
+        sorted(credit_nos),
     )
     moved = [
         (number, run_no, int(credit_no in in_force))

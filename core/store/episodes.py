@@ -400,11 +400,10 @@ def _link(txn: Transaction, named: Mapping[int, Sequence[str]]) -> None:
     if not any(named.values()):
         return
     run_nos: dict[str, int] = dict(
-        txn.connection.rows_in(
+        txn.rows_in(
             f"SELECT uid, run_no FROM run {RUNS_BY_UID} WHERE learner_id = ? AND uid IN ({{}}) AND revision <= ?",
-            [txn.learner_id],
             sorted({uid for uids in named.values() for uid in uids}),
-            [txn.revision],  # a staged version may never settle
+            [txn.revision],
         )
     )
     links = {(number, run_nos[uid]): None for number, uids in named.items() for uid in uids if uid in run_nos}
@@ -521,11 +520,10 @@ def _sources(facts: Facts, numbers: Sequence[int]) -> dict[int, list[Source]]:
 
 def episodes_of_import(facts: Facts, import_no: int) -> list[int]:
     """Return the episodes of an import."""
-    rows = facts.rows(
+    return facts.column(
         "SELECT no FROM provenance WHERE learner_id = ? AND kind = 'episode' AND import_no = ? ORDER BY no",
         [import_no],
     )
-    return [number for (number,) in rows]
 
 
 def unlike_recorded(facts: Facts) -> Iterator[Difference]:
@@ -768,7 +766,7 @@ def add_step(
     Without ``is_numbered`` it is the next step. A known number must have the same content, or raises `Conflict`. Only
     the sums and the last step of the episode are read.
     """
-    row = txn.connection.row(
+    row = txn.row(
         "SELECT e.episode_no, e.digest, p.digest, e.standing, e.n_steps, e.n_paid, e.finished, e.total_text,"
         " e.final_text, (SELECT max(s.step_no) FROM step s"
         " WHERE s.learner_id = ?1 AND s.episode_no = e.episode_no), EXISTS (SELECT 1 FROM episode_run l"
@@ -776,7 +774,7 @@ def add_step(
         " e.environment_no, e.at_ms, e.split, e.variant, e.model, e.task"
         " FROM episode e LEFT JOIN provenance p ON p.learner_id = e.learner_id AND p.kind = 'episode'"
         " AND p.no = e.episode_no AND p.import_no = 0 WHERE e.learner_id = ?1 AND e.uid = ?",
-        [txn.learner_id, uid],
+        [uid],
     )
     if row is None or (row[2] is None and not row[3]):
         return None
@@ -887,14 +885,14 @@ def find_episode(facts: Facts, uid: str) -> tuple[Episode, Scale | None] | None:
     )
     if row is None:
         return None
-    runs = facts.rows(
+    runs = facts.column(
         "SELECT r.uid FROM episode_run l JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no"
         f" WHERE l.learner_id = ? AND l.episode_no = ? AND r.{ACTIVE} ORDER BY l.run_no",
         [row[0]],
     )
     line = read_episode(facts, row[0])
     steps = tuple(with_step_texts(facts, row[0], line.steps, step_digest))
-    return replace(line, steps=steps, runs=tuple(uid for (uid,) in runs)), declared_scales(facts).get(row[1])
+    return replace(line, steps=steps, runs=tuple(runs)), declared_scales(facts).get(row[1])
 
 
 # Neighbours
@@ -902,24 +900,24 @@ def find_episode(facts: Facts, uid: str) -> tuple[Episode, Scale | None] | None:
 
 def episodes_of_run(facts: Facts, run_no: int) -> tuple[str, ...]:
     """Return the active episodes of a run, by number."""
-    rows = facts.rows(
+    rows = facts.column(
         "SELECT e.uid FROM episode_run l JOIN episode e ON e.learner_id = l.learner_id"
         f" AND e.episode_no = l.episode_no WHERE l.learner_id = ? AND l.run_no = ? AND e.{ACTIVE}"
         " ORDER BY l.episode_no",
         [run_no],
     )
-    return tuple(uid for (uid,) in rows)
+    return tuple(rows)
 
 
 def runs_of_episode(facts: Facts, uid: str) -> tuple[int, ...]:
     """Return numbers of an episode's active runs, the latest first."""
-    rows = facts.rows(
+    rows = facts.column(
         "SELECT r.run_no FROM episode e JOIN episode_run l ON l.learner_id = e.learner_id"
         " AND l.episode_no = e.episode_no JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no"
         f" WHERE e.learner_id = ? AND e.uid = ? AND r.{ACTIVE} ORDER BY r.run_no DESC",
         [uid],
     )
-    return tuple(run_no for (run_no,) in rows)
+    return tuple(rows)
 
 
 def episodes_beside(facts: Facts, uid: str) -> tuple[str | None, str | None]:

@@ -378,11 +378,11 @@ def _words_erased(txn: Transaction, scope: Scope) -> Counter[str]:
 
 def _name_what_is_left(txn: Transaction, scope: Scope, sessions: Mapping[str, str]) -> None:
     """Name what is left of each version that lost its words, so that a later change of it is found."""
-    renamed_runs = txn.rows_in(
+    renamed_runs = txn.distinct_in(
         "SELECT run_no FROM run WHERE learner_id = ? AND session IN ({})", sorted(sessions.values())
     )
-    archived = txn.rows("SELECT DISTINCT run_no FROM version WHERE learner_id = ?")
-    concerned = {*scope.runs, *(run_no for (run_no,) in (*renamed_runs, *(archived if sessions else ())))}
+    archived = txn.column("SELECT DISTINCT run_no FROM version WHERE learner_id = ?")
+    concerned = {*scope.runs, *renamed_runs, *(archived if sessions else ())}
     for run_nos in _chunks(sorted(concerned)):
         left = [one for one in contents(txn, run_nos) if not one.is_whole]
         rows = [txn.erased.left_of(one.uid, one.digest, one.stored) for one in left]
@@ -623,11 +623,11 @@ def _drop_quotes(txn: Transaction, scope: Scope) -> int:
             "SELECT import_no FROM run WHERE learner_id = ? AND import_no > 0 AND run_no IN ({})",
             "SELECT import_no FROM provenance WHERE learner_id = ? AND kind = 'run' AND import_no > 0 AND no IN ({})",
         )
-        for (number,) in txn.rows_in(sql, run_nos)
+        for number in txn.distinct_in(sql, run_nos)
     } | {
         number
         for kind, numbers in (("execution", scope.executions), ("episode", scope.episodes))
-        for (number,) in txn.rows_in(
+        for number in txn.distinct_in(
             f"SELECT import_no FROM provenance WHERE learner_id = ? AND kind = '{kind}' AND import_no > 0"
             " AND no IN ({})",
             list(numbers),
@@ -662,11 +662,11 @@ def _rename_sessions(txn: Transaction, scope: Scope, sessions: Mapping[str, str]
                 f"UPDATE {table} SET {column} = ? WHERE learner_id = ? AND {column} = ?",
                 [(number, txn.learner_id, name)],
             )
-    archived = txn.rows("SELECT DISTINCT run_no FROM version WHERE learner_id = ?")
+    archived = txn.column("SELECT DISTINCT run_no FROM version WHERE learner_id = ?")
     if sessions:
         _rewrite_versions(
             txn,
-            sorted({*scope.runs, *(run_no for (run_no,) in archived)}),
+            sorted({*scope.runs, *archived}),
             lambda version: renamed(version, lambda name: sessions.get(name or "", name)),
         )
     return n_renamed
@@ -797,9 +797,9 @@ def _renamed(document: Any, whole: re.Pattern[str], number: str) -> Any:  # noqa
 
 def _fold(txn: Transaction, rater: str) -> None:
     """Fold the layers that a person rated again: a history may depend on the rater."""
-    rows = txn.rows(
+    rows = txn.column(
         "SELECT DISTINCT layer_no FROM evaluation WHERE learner_id = ? AND layer_no <> 0 AND rater = ?"
         " ORDER BY layer_no",
         [rater],
     )
-    fold_again(txn, [layer_no for (layer_no,) in rows])
+    fold_again(txn, rows)

@@ -133,12 +133,10 @@ class Added(msgspec.Struct, frozen=True, gc=False):
 
 def active_versions(facts: Facts, versions: Collection[str]) -> set[str]:
     """Return the active ones of these versions of rubrics."""
-    rows = facts.connection.rows_in(
+    return facts.distinct_in(
         f"SELECT version FROM rubric WHERE learner_id = ? AND {ACTIVE} AND undone = 0 AND version IN ({{}})",
-        [facts.learner_id],
         sorted(versions),
     )
-    return {version for (version,) in rows}
 
 
 def add_evaluations(txn: Transaction, judgements: Sequence[Judgement], *, import_no: int = 0) -> list[Added]:
@@ -181,12 +179,11 @@ def add_evaluations(txn: Transaction, judgements: Sequence[Judgement], *, import
 
 def _judged_before(txn: Transaction, run_nos: Collection[int]) -> set[int]:
     """Return those of some runs with an earlier evaluation, counted or not."""
-    rows = txn.rows_in(
+    return txn.distinct_in(
         f"SELECT DISTINCT run_no FROM evaluation {EVALUATIONS_BY_RUN} WHERE learner_id = ? AND run_no <> 0"
         " AND run_no IN ({})",
         sorted(run_nos),
     )
-    return {run_no for (run_no,) in rows}
 
 
 def _superseded_by(
@@ -556,11 +553,11 @@ def alike_evaluation(txn: Transaction, line: EvaluationLine) -> int | None:
 
 def claimants_of(facts: Facts) -> tuple[str, ...]:
     """Tokens that claimed evaluations, and "" for none: a row for training doesn't say which it was."""
-    rows = facts.rows(
+    rows = facts.column(
         "SELECT DISTINCT claimed_by FROM evaluation WHERE learner_id = ? AND claimed_by <> ''"
         " ORDER BY claimed_by"
     )
-    return ("", *(token for (token,) in rows))
+    return ("", *rows)
 
 
 def _alike(txn: Transaction, number: int, line: EvaluationLine) -> int | None:
@@ -625,13 +622,13 @@ def answer_of(facts: Facts, number: int) -> EvaluationAnswer:
     )
     assert row is not None  # noqa: S101 - it was just written
     layer, execution, run, arm, outcome, score, rater, model, rubric, supersedes, at_ms, run_no = row
-    moved = facts.rows(
+    moved = facts.column(
         f"SELECT observation_no FROM observation {BY_RUN} WHERE learner_id = ? AND run_no = ? AND run_no <> 0"
         f" AND evaluation_no = ? AND {ACTIVE} ORDER BY observation_no",
         [run_no, number],
     )
     return answered(
-        Added(number, supersedes, [observation_no for (observation_no,) in moved]),
+        Added(number, supersedes, moved),
         Subject(layer=layer or "", execution=execution or "", run=run or "", arm=arm or ""),
         outcome,
         score,

@@ -64,12 +64,11 @@ def recorded_sessions(facts: Facts, sessions: Sequence[str]) -> list[RecordedSes
 
 def runs_of_session(facts: Facts, session: str, format: str) -> list[str]:
     """Return the uids of a session's active runs from one format, in order of time."""
-    rows = facts.rows(
+    return facts.column(
         f"SELECT uid FROM run WHERE learner_id = ? AND {ACTIVE} AND outcome <> 'empty' AND session = ?"
         " AND format = ? ORDER BY at_ms, run_no",
         [session, format],
     )
-    return [uid for (uid,) in rows]
 
 
 def begin_import(txn: Transaction, number: int | None = None) -> int:
@@ -109,11 +108,10 @@ def present(facts: Facts, sources: Sequence[str]) -> set[str]:
     """Return those sources (``format/unit/identity``) with an active or compacted run, in full or by turn."""
     sources_present = set()
     for source in sources:
-        row = facts.connection.row(
-            # One range of the index; with OR alone SQLite reads every run. "0" is what follows "/".
+        row = facts.row(
             "SELECT 1 FROM run WHERE learner_id = ? AND uid >= ? AND uid < ? AND (uid = ? OR uid > ?)"
             f" AND revision <= ? AND {ACTIVE} LIMIT 1",
-            [facts.learner_id, source, f"{source}0", source, f"{source}/", facts.revision],
+            [source, f"{source}0", source, f"{source}/", facts.revision],
         )
         if row is not None:
             sources_present.add(source)

@@ -92,13 +92,10 @@ def add_offer(txn: Transaction, selection: Selection, *, session: str) -> int:
 
 def close_offers(txn: Transaction, waits_ms: int) -> None:
     """Close the offers that have waited long enough."""
-    numbers = [
-        number
-        for (number,) in txn.rows(
-            "SELECT offer_no FROM offer WHERE learner_id = ? AND (at_ms <= ? OR at_ms > ?) AND choice <> ''",
-            [txn.now_ms - waits_ms, txn.now_ms + waits_ms],
-        )
-    ]
+    numbers = txn.column(
+        "SELECT offer_no FROM offer WHERE learner_id = ? AND (at_ms <= ? OR at_ms > ?) AND choice <> ''",
+        [txn.now_ms - waits_ms, txn.now_ms + waits_ms],
+    )
     _close(txn, numbers)
 
 
@@ -191,10 +188,10 @@ def ended_selections(facts: Facts) -> list[EndedSelection]:
 
 def reported_sessions(facts: Facts) -> frozenset[str]:
     """Sessions in which something was offered and observed."""
-    rows = facts.rows(
+    rows = facts.column(
         "SELECT DISTINCT session FROM offer WHERE learner_id = ? AND run_no > 0 AND session <> ''"
     )
-    return frozenset(session for (session,) in rows)
+    return frozenset(rows)
 
 
 # Sessions of clients

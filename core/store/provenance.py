@@ -151,12 +151,11 @@ def run_sources(txn: Transaction, run_nos: Sequence[int], since: int) -> list[Ro
 
 def facts_of_import(txn: Transaction, table: str, import_no: int) -> list[int]:
     """Facts of a kind that an import says, first or again."""
-    rows = txn.rows(
+    return txn.column(
         f"SELECT {table}_no FROM {table} WHERE learner_id = ? AND import_no = ?"
         " UNION SELECT no FROM provenance WHERE learner_id = ? AND kind = ? AND import_no = ?",
         [import_no, txn.learner_id, table, import_no],
     )
-    return [number for (number,) in rows]
 
 
 # Runs
@@ -267,14 +266,13 @@ def fact_states(txn: Facts, table: str, own: Mapping[int, tuple[int, int]]) -> d
 
 def retracted_reports(facts: Facts, numbers: Sequence[int]) -> set[int]:
     """Return those reports of agents in the ledger that an active repair takes back."""
-    rows = facts.rows_in(
+    return facts.distinct_in(
         "SELECT t.observation_no FROM retraction t JOIN repair p"
         " ON p.learner_id = t.learner_id AND p.repair_no = t.repair_no"
         f" WHERE t.learner_id = ? AND p.undone = 0 AND p.{ACTIVE} AND t.observation_no <> 0"
         " AND t.observation_no IN ({})",
         numbers,
     )
-    return {number for (number,) in rows}
 
 
 def imported_reports(facts: Facts) -> list[int]:
@@ -363,5 +361,4 @@ def _sources(txn: Facts, kind: str, numbers: Sequence[int]) -> dict[int, list[_S
 
 def undone_imports(facts: Facts) -> set[int]:
     """Return inactive imports."""
-    rows = facts.rows("SELECT import_no FROM import WHERE learner_id = ? AND undone = 1")
-    return {import_no for (import_no,) in rows}
+    return set(facts.column("SELECT import_no FROM import WHERE learner_id = ? AND undone = 1"))

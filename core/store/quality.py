@@ -86,12 +86,8 @@ def fold_again(txn: Transaction, layer_nos: Sequence[int]) -> None:
     concerned = sorted({*layer_nos, *heads_of(txn, layer_nos).values()})
     of_layers = {layer_no: list(_counting(txn, layer_no)) for layer_no in layer_nos}
     rows = {layer_no: folded(txn, layer_no) for layer_no in concerned}
-    txn.connection.run_in(
-        "DELETE FROM layer_quality WHERE learner_id = ? AND layer_no IN ({})", [txn.learner_id], concerned
-    )
-    txn.connection.run_in(
-        "DELETE FROM model_history WHERE learner_id = ? AND layer_no IN ({})", [txn.learner_id], layer_nos
-    )
+    txn.run_in("DELETE FROM layer_quality WHERE learner_id = ? AND layer_no IN ({})", concerned)
+    txn.run_in("DELETE FROM model_history WHERE learner_id = ? AND layer_no IN ({})", layer_nos)
     _write(txn, {layer_no: sums for layer_no, sums in rows.items() if sums is not None})
     _write_histories(
         txn,
@@ -153,22 +149,20 @@ def folded_histories(facts: Facts, layer_no: int) -> dict[str, ModelHistory]:
 
 def rated_layers(facts: Facts) -> list[int]:
     """Layers that have evaluations that count, and the heads of their adapters."""
-    rows = facts.rows(
+    layer_nos = facts.column(
         "SELECT DISTINCT layer_no FROM evaluation WHERE learner_id = ? AND counts = 1 AND layer_no <> 0"
         " ORDER BY layer_no"
     )
-    layer_nos = [layer_no for (layer_no,) in rows]
     return sorted({*layer_nos, *heads_of(facts, layer_nos).values()})
 
 
 def heads_of(facts: Facts, layer_nos: Sequence[int]) -> dict[int, int]:
     """Return the head of each layer's adapter, if any: its active layer of index 1, the first made."""
     heads: dict[int, int] = {}
-    for layer_no, head_no in facts.connection.rows_in(
+    for layer_no, head_no in facts.rows_in(
         f"SELECT l.layer_no, min(h.layer_no) FROM layer l CROSS JOIN layer h {LAYERS_BY_ADAPTER}"
         f" WHERE h.learner_id = l.learner_id AND h.adapter_no = l.adapter_no AND h.layer_index = 1 AND h.{ACTIVE}"
         " AND l.learner_id = ? AND l.adapter_no <> 0 AND l.layer_no IN ({}) GROUP BY l.layer_no",
-        [facts.learner_id],
         layer_nos,
     ):
         heads[layer_no] = head_no
@@ -179,13 +173,12 @@ def _below(facts: Facts, layer_no: int) -> list[int]:
     """The other layers of the adapter that a layer is the head of."""
     if heads_of(facts, [layer_no]).get(layer_no) != layer_no:
         return []
-    rows = facts.rows(
+    return facts.column(
         f"SELECT o.layer_no FROM layer l CROSS JOIN layer o {LAYERS_BY_ADAPTER}"
         " WHERE o.learner_id = l.learner_id AND o.adapter_no = l.adapter_no"
         " AND l.learner_id = ? AND l.layer_no = ? AND o.layer_no <> l.layer_no ORDER BY o.layer_no",
         [layer_no],
     )
-    return [other for (other,) in rows]
 
 
 def _counting(facts: Facts, layer_no: int) -> Iterator[Placed]:
@@ -228,10 +221,9 @@ def _plus(sums: Sums | None, changes: Sequence[Update], last_no: int) -> Sums:
 
 
 def _stored(facts: Facts, layer_nos: Sequence[int]) -> dict[int, Sums]:
-    rows = facts.connection.rows_in(
+    rows = facts.rows_in(
         "SELECT layer_no, retrievals, successes, failures, bonus, last_no FROM layer_quality"
         " WHERE learner_id = ? AND layer_no IN ({})",
-        [facts.learner_id],
         layer_nos,
     )
     return {number: Sums._make(rest) for number, *rest in rows}
@@ -240,10 +232,9 @@ def _stored(facts: Facts, layer_nos: Sequence[int]) -> dict[int, Sums]:
 def stored_histories(facts: Facts, layer_nos: Sequence[int]) -> dict[int, dict[str, ModelHistory]]:
     """Return each model's stored history at some layers."""
     histories: dict[int, dict[str, ModelHistory]] = {}
-    for layer_no, model, rank, attempts, successes in facts.connection.rows_in(
+    for layer_no, model, rank, attempts, successes in facts.rows_in(
         "SELECT layer_no, model, rank, attempts, successes FROM model_history"
         " WHERE learner_id = ? AND layer_no IN ({})",
-        [facts.learner_id],
         layer_nos,
     ):
         history = ModelHistory(model=model, rank=rank, attempts=attempts, successes=successes)

@@ -54,12 +54,7 @@ def moving_boundary(txn: Transaction, number: int, since: int) -> Iterator[None]
     `shifting` subtracts these facts before the change and adds them after it. `restate` then sets the present epoch
     of the arms. ``since`` is the lower of the revisions that the boundary has before and after.
     """
-    arm_nos = [
-        arm_no
-        for (arm_no,) in txn.rows(
-            "SELECT arm_no FROM reset_arm WHERE learner_id = ? AND reset_no = ?", [number]
-        )
-    ]
+    arm_nos = txn.column("SELECT arm_no FROM reset_arm WHERE learner_id = ? AND reset_no = ?", [number])
     with shifting(txn, *_facts_after(txn, since, arm_nos)), shifting_compacted(txn, since):
         yield
         txn.forget()
@@ -90,7 +85,7 @@ def runs_before_reset(txn: Transaction) -> int:
 
 def _facts_after(txn: Transaction, since: int, arm_nos: Sequence[int]) -> tuple[list[int], list[int]]:
     """Runs and loose observations recorded after a revision that concern some arms."""
-    runs = txn.rows(
+    runs = txn.column(
         "SELECT run_no FROM run WHERE learner_id = ? AND revision > ? AND revision <= ?",
         [since, txn.revision],
     )
@@ -99,18 +94,18 @@ def _facts_after(txn: Transaction, since: int, arm_nos: Sequence[int]) -> tuple[
         "SELECT observation_no, arm_no FROM observation WHERE learner_id = ? AND revision > ? AND run_no = 0",
         [since],
     )
-    return [run_no for (run_no,) in runs], [no for no, arm_no in loose if arm_no in concerned]
+    return runs, [no for no, arm_no in loose if arm_no in concerned]
 
 
 def reset_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone resets as lines."""
     for number, one in snapshot.acts("reset", "target", "scope", reason="nullif(t.reason, '')"):
-        arms = snapshot.rows(
+        arms = snapshot.column(
             "SELECT a.key FROM reset_arm x JOIN arm a ON a.learner_id = x.learner_id AND a.arm_no = x.arm_no"
             " WHERE x.learner_id = ? AND x.reset_no = ? ORDER BY a.key",
             [number],
         )
-        yield one["revision"], ResetLine(arms=tuple(key for (key,) in arms), **one)
+        yield one["revision"], ResetLine(arms=tuple(arms), **one)
 
 
 def read_reset(txn: Transaction, line: ResetLine, import_no: int) -> int:

@@ -324,7 +324,7 @@ def is_open_item(facts: Facts, actor: str, run_no: int) -> bool:
 
 def open_runs(facts: Facts, actor: str, limit: int) -> list[int]:
     """Return the newest runs that `is_open_item` names for a reviewer."""
-    rows = facts.rows(
+    return facts.column(
         "SELECT run_no FROM (SELECT CASE WHEN i.run_no <> 0 THEN i.run_no ELSE coalesce(x.run_no, 0) END AS run_no"
         " FROM review_item i JOIN review_queue q ON q.learner_id = i.learner_id"
         f" AND q.review_queue_no = i.review_queue_no AND q.{ACTIVE} AND q.undone = 0"
@@ -333,7 +333,6 @@ def open_runs(facts: Facts, actor: str, limit: int) -> list[int]:
         " ORDER BY run_no DESC LIMIT ?",
         [actor, limit],
     )
-    return [run_no for (run_no,) in rows]
 
 
 def _person(actor: str) -> tuple[str, str, str]:

@@ -75,10 +75,9 @@ def messages_at(facts: Facts, uid: str, places: Sequence[int]) -> dict[int, str]
 
 def messages_of(facts: Facts, uid: str) -> list[str]:
     """All messages of a rollout that are kept, by place."""
-    rows = facts.rows(
+    return facts.column(
         "SELECT content FROM rollout_message WHERE learner_id = ? AND rollout = ? ORDER BY place", [uid]
     )
-    return [content for (content,) in rows]
 
 
 def keep_rollouts(
@@ -210,16 +209,15 @@ def has_old_rollouts(facts: Facts, now_ms: int) -> bool:
 def forget_rollouts(txn: Transaction) -> None:
     """Delete rollouts that no longer grow; those of a clock that ran ahead count as of now."""
     txn.set_row("rollout", "last_ms > ?", [txn.now_ms + LIFETIME_MS], last_ms=txn.now_ms)
-    rows = txn.rows(
+    rows = txn.column(
         "SELECT uid FROM rollout WHERE learner_id = ? AND last_ms <= ?", [txn.now_ms - LIFETIME_MS]
     )
-    _drop(txn, [uid for (uid,) in rows])
+    _drop(txn, rows)
 
 
 def held_rollouts(facts: Facts) -> set[str]:
     """Rollouts of which something is kept."""
-    rows = facts.rows("SELECT uid FROM rollout WHERE learner_id = ?")
-    return {uid for (uid,) in rows}
+    return set(facts.column("SELECT uid FROM rollout WHERE learner_id = ?"))
 
 
 def listed_rollouts(facts: Facts, at_most: int) -> list[StoredRollout]:

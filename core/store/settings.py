@@ -137,8 +137,7 @@ def enforce_settings(txn: Transaction) -> None:
         [msgspec.json.encode(settings).decode(), txn.learner_id],
     )
     if priors_moved:
-        arms = txn.rows("SELECT arm_no FROM arm WHERE learner_id = ?")
-        rebase(txn, [arm_no for (arm_no,) in arms])
+        rebase(txn, txn.column("SELECT arm_no FROM arm WHERE learner_id = ?"))
     if outcomes_moved and txn.segment is None:
         txn.connection.run("UPDATE run SET changed = ? WHERE learner_id = ?", [txn.revision, txn.learner_id])
     if had_texts and not settings.keep_texts:

@@ -223,9 +223,8 @@ class Part(Transaction):
         """Return numbers of those ``keys`` that exist, or will once the import settles."""
         distinct = list(dict.fromkeys(keys))
         numbers = super().arm_nos(distinct)
-        for key, arm_no in self.connection.rows_in(
+        for key, arm_no in self.rows_in(
             "SELECT key, arm_no FROM staged_arm WHERE learner_id = ? AND key IN ({})",
-            [self.learner_id],
             [key for key in distinct if key not in numbers],
         ):
             self._arms[key] = Known(arm_no, UNDECLARED, None)
@@ -254,10 +253,7 @@ class Part(Transaction):
 
     def _stage_arm(self, key: str) -> int:
         arm_no = self.number("arm")
-        self.connection.run(
-            "INSERT INTO staged_arm (learner_id, key, arm_no) VALUES (?, ?, ?)",
-            [self.learner_id, key, arm_no],
-        )
+        self.run("INSERT INTO staged_arm (learner_id, key, arm_no) VALUES (?, ?, ?)", [key, arm_no])
         self._arms[key] = Known(arm_no, UNDECLARED, None)
         return arm_no
 
@@ -517,11 +513,10 @@ class Activation:
             note_staged_texts(self._txn, self._staged.import_no, self._staged.revision, self.superseded)
             note_texts(self._txn, self._stage.known_with_texts, self._staged.import_no)
         for row in self._stage.erased_again:
-            self._txn.connection.run(REMEMBER, [self._txn.learner_id, row, self._txn.now_ms])
+            self._txn.run(REMEMBER, [row, self._txn.now_ms])
         self._txn.chain.settle()
-        self._txn.connection.run(
-            "UPDATE learner SET staged_import_no = 0, staged_revision = 0, staged_parts = 0 WHERE learner_id = ?",
-            [self._txn.learner_id],
+        self._txn.run(
+            "UPDATE learner SET staged_import_no = 0, staged_revision = 0, staged_parts = 0 WHERE learner_id = ?"
         )
 
     def _add_arms(self, segment: int) -> None:

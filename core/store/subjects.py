@@ -70,9 +70,8 @@ def subject_no(facts: Facts, kind: Kind, uid: str) -> int | None:
 
 def layer_nos(facts: Facts, uids: Collection[str]) -> dict[str, int]:
     """Return numbers of those layers, by uid in lower case, that have an active source."""
-    rows = facts.connection.rows_in(
+    rows = facts.rows_in(
         f"SELECT uid, layer_no FROM layer {LAYERS_BY_UID} WHERE learner_id = ? AND {ACTIVE} AND uid IN ({{}})",
-        [facts.learner_id],
         sorted(uids),
     )
     return dict(rows)
@@ -289,9 +288,7 @@ def describe_execution(
             return number
     else:
         txn.note_news()
-        txn.connection.run(  # the description of an undone import
-            "DELETE FROM training_pair WHERE learner_id = ? AND execution_no = ?", [txn.learner_id, number]
-        )
+        txn.run("DELETE FROM training_pair WHERE learner_id = ? AND execution_no = ?", [number])
         txn.set_row(
             "execution",
             "execution_no = ?",
@@ -395,8 +392,8 @@ def _put_pairs(
 
 
 def _layers_of(txn: Transaction, number: int) -> list[int]:
-    rows = txn.rows("SELECT layer_no FROM training_pair WHERE learner_id = ? AND execution_no = ?", [number])
-    return [layer_no for (layer_no,) in rows]
+    sql = "SELECT layer_no FROM training_pair WHERE learner_id = ? AND execution_no = ?"
+    return txn.column(sql, [number])
 
 
 def _has_pair(txn: Transaction, number: int, layer_no: int) -> bool:
@@ -484,8 +481,7 @@ def _sources(facts: Facts, kind: Kind, numbers: Sequence[int]) -> dict[int, list
 
 def subjects_of_import(facts: Facts, kind: Kind, import_no: int) -> list[int]:
     """Layers or executions that an import names."""
-    rows = facts.rows(
+    return facts.column(
         "SELECT no FROM provenance WHERE learner_id = ? AND kind = ? AND import_no = ? ORDER BY no",
         [kind, import_no],
     )
-    return [number for (number,) in rows]

@@ -298,11 +298,10 @@ def fill_texts(txn: Transaction, filled: Sequence[tuple[int, StoredTexts]]) -> b
 
 def _active_runs(facts: Facts, run_nos: Iterable[int]) -> set[int]:
     """Return those of the runs with an active execution."""
-    rows = facts.rows_in(
+    return facts.distinct_in(
         f"SELECT run_no FROM execution WHERE learner_id = ? AND run_no <> 0 AND {ACTIVE} AND run_no IN ({{}})",
         list(run_nos),
     )
-    return {run_no for (run_no,) in rows}
 
 
 # Sources

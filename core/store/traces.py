@@ -135,12 +135,12 @@ def has_old(facts: Facts, now_ms: int) -> bool:
 
 def forget_old(txn: Transaction) -> None:
     """Delete the spans of traces that no longer grow, and later the traces."""
-    rows = txn.rows(
+    rows = txn.column(
         "SELECT uid FROM trace WHERE learner_id = ? AND (last_ms <= ? OR last_ms > ?) AND n_told >= n_spans"
         " AND n_bytes > 0",
         [txn.now_ms - LIFETIME_MS, txn.now_ms + LISTED_MS],
     )
-    _empty(txn, [uid for (uid,) in rows])
+    _empty(txn, rows)
     txn.run(
         "DELETE FROM trace WHERE learner_id = ? AND n_bytes = 0"
         " AND (last_ms <= ? OR last_ms > ? OR (is_rooted = 1 AND said = ''))",
@@ -159,8 +159,8 @@ def due_traces(facts: Facts, now_ms: int, silent_ms: int, at_most: int) -> tuple
 
 def spans_of(facts: Facts, uid: str) -> list[bytes]:
     """The spans of a trace, packed."""
-    rows = facts.rows("SELECT content FROM span WHERE learner_id = ? AND trace = ?", [uid])
-    return [bytes(content) for (content,) in rows]
+    contents = facts.column("SELECT content FROM span WHERE learner_id = ? AND trace = ?", [uid])
+    return [bytes(content) for content in contents]
 
 
 def known_ranks(facts: Facts, uids: Sequence[str]) -> dict[str, int]:
@@ -187,9 +187,9 @@ def listed_traces(facts: Facts, at_most: int) -> tuple[StoredTrace, ...]:
 
 def drop_traces(txn: Transaction, uids: Sequence[str], sessions: Sequence[str]) -> int:
     """Erase what is kept of traces, and of those of sessions; how many there were."""
-    of_sessions = txn.rows_in("SELECT uid FROM trace WHERE learner_id = ? AND session IN ({})", sessions)
-    here = txn.rows_in("SELECT uid FROM trace WHERE learner_id = ? AND uid IN ({})", uids)
-    dropped = sorted({uid for (uid,) in [*of_sessions, *here]})
+    of_sessions = txn.distinct_in("SELECT uid FROM trace WHERE learner_id = ? AND session IN ({})", sessions)
+    here = txn.distinct_in("SELECT uid FROM trace WHERE learner_id = ? AND uid IN ({})", uids)
+    dropped = sorted(of_sessions | here)
     txn.run_in("DELETE FROM span WHERE learner_id = ? AND trace IN ({})", dropped)
     txn.run_in("DELETE FROM trace WHERE learner_id = ? AND uid IN ({})", dropped)
     return len(dropped)

@@ -285,6 +285,14 @@ class Statements:
     def rows_in(self, sql: str, values: Sequence[object], tail: Sequence[object] = ()) -> list[Row]:
         return self.connection.rows_in(sql, [self.learner_id], values, tail)
 
+    def column(self, sql: str, values: Iterable[object] = ()) -> list[Any]:
+        """Return the values of a query's only column."""
+        return [value for (value,) in self.rows(sql, values)]
+
+    def distinct_in(self, sql: str, values: Sequence[object]) -> set[Any]:
+        """Return the different values of the only column of a query over a list."""
+        return {value for (value,) in self.rows_in(sql, values)}
+
     def run(self, sql: str, values: Iterable[object] = ()) -> None:
         self.connection.run(sql, [self.learner_id, *values])
 
@@ -504,13 +512,13 @@ class Transaction(Statements):
 
     def _has_taken(self) -> bool:
         """Return whether the learner has numbers of a kind that an unsettled import takes too."""
-        row = self.connection.row(
+        row = self.row(
             "SELECT 1 FROM arm WHERE learner_id = ?"
             " UNION ALL SELECT 1 FROM import WHERE learner_id = ? AND revision < ?"
             " UNION ALL SELECT 1 FROM run WHERE learner_id = ? AND revision < ?"
             " UNION ALL SELECT 1 FROM provenance WHERE learner_id = ? AND kind IN ('layer', 'execution')"
             " AND revision < ? LIMIT 1",
-            [self.learner_id, *[self.learner_id, self._first_revision] * 3],
+            [self.learner_id, self._first_revision] * 3,
         )
         return row is not None
 
@@ -695,10 +703,9 @@ class Transaction(Statements):
         """Numbers of the arms that exist among ``keys``."""
         distinct = list(dict.fromkeys(keys))
         missing = [key for key in distinct if key not in self._arms]
-        for key, *known in self.connection.rows_in(
+        for key, *known in self.rows_in(
             f"SELECT key, arm_no, declared, prior_alpha_micro FROM arm {ARMS_BY_KEY}"
             " WHERE learner_id = ? AND key IN ({})",
-            [self.learner_id],
             missing,
         ):
             self._arms[key] = Known(*known)
@@ -781,10 +788,8 @@ class Transaction(Statements):
         present = self._present
         missing = sorted({arm_no for arm_no in arm_nos if arm_no not in present})
         if missing:
-            rows = self.connection.rows_in(
-                "SELECT arm_no, epoch FROM posterior WHERE learner_id = ? AND arm_no IN ({})",
-                [self.learner_id],
-                missing,
+            rows = self.rows_in(
+                "SELECT arm_no, epoch FROM posterior WHERE learner_id = ? AND arm_no IN ({})", missing
             )
             present.update(rows)
         return [present[arm_no] for arm_no in arm_nos]
@@ -850,9 +855,7 @@ class Transaction(Statements):
         """The next number, or the one under which what is staged speaks of the arm already."""
         row = None
         if self.staged.import_no:
-            row = self.connection.row(
-                "SELECT arm_no FROM staged_arm WHERE learner_id = ? AND key = ?", [self.learner_id, key]
-            )
+            row = self.row("SELECT arm_no FROM staged_arm WHERE learner_id = ? AND key = ?", [key])
         return self.number("arm") if row is None else int(row[0])
 
     def _make_arm(self, arm: Arm, *, declared: int) -> int:
@@ -873,9 +876,7 @@ class Transaction(Statements):
                 own and own.beta_micro,
             ],
         )
-        self.connection.run(
-            _MAKE_POSTERIOR, [self.learner_id, arm_no, prior.alpha_micro, prior.beta_micro, self.revision]
-        )
+        self.run(_MAKE_POSTERIOR, [arm_no, prior.alpha_micro, prior.beta_micro, self.revision])
         self._arms[arm.key] = Known(arm_no, declared, None if own is None else own.alpha_micro)
         return arm_no
 

@@ -344,12 +344,11 @@ def _keyed_facts(txn: Transaction, import_no: int) -> set[Numbered]:
 
 def _about_arms(txn: Transaction, import_no: int, kinds: str) -> list[int]:
     """Arms of which an import says something of these kinds."""
-    rows = txn.rows(
+    return txn.column(
         "SELECT DISTINCT no FROM provenance"
         f" WHERE learner_id = ? AND kind IN {kinds} AND import_no = ? ORDER BY no",
         [import_no],
     )
-    return [arm_no for (arm_no,) in rows]
 
 
 def left_out(txn: Transaction, act: Act) -> int:

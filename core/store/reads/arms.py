@@ -223,8 +223,8 @@ def is_known_by_text(snapshot: Snapshot, arm_no: int) -> bool:
 def skills_named_alike(snapshot: Snapshot, key: str) -> tuple[str, ...]:
     """Return the other skills with the same short name: what follows the last colon of the name."""
     short = skill_name(key).rpartition(":")[2]
-    keys = snapshot.rows("SELECT key FROM arm WHERE learner_id = ? AND type = 'skill' ORDER BY key")
-    return tuple(one for (one,) in keys if one != key and skill_name(one).rpartition(":")[2] == short)
+    keys = snapshot.column("SELECT key FROM arm WHERE learner_id = ? AND type = 'skill' ORDER BY key")
+    return tuple(one for one in keys if one != key and skill_name(one).rpartition(":")[2] == short)
 
 
 def places_by_number(snapshot: Snapshot, columns: ArmColumns) -> Ints:

@@ -91,10 +91,10 @@ _BLOCKED: Final[dict[Blocker, str]] = {
 
 def near_uids(facts: Facts, kind: Literal["layer", "execution"], uid: str) -> list[str]:
     """Uids that may have been meant, of the first 5,000 in their order."""
-    known = facts.rows(
+    known = facts.column(
         f"SELECT uid FROM {kind} WHERE learner_id = ? AND {ACTIVE} ORDER BY uid LIMIT {_SEARCHED}"
     )
-    return get_close_matches(uid.lower(), [known_uid for (known_uid,) in known], n=_NEAR, cutoff=0.7)
+    return get_close_matches(uid.lower(), known, n=_NEAR, cutoff=0.7)
 
 
 def layer_number(facts: Facts, named: str) -> int | None:

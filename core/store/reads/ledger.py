@@ -322,14 +322,12 @@ def ledger_of_arm(
     """
     beyond, cursor = ("", []) if before is None else (" AND (at_ms, observation_no) < (?, ?)", [*before])
     unless, left_out = leaving_out("evaluation_no", hidden)
-    numbers = snapshot.rows(
+    numbers = snapshot.column(
         f"SELECT observation_no FROM observation {BY_ARM} WHERE learner_id = ?1 AND arm_no = ?"
         f" AND ({ACTIVE} OR {_TAKEN_BACK}){beyond}{unless} ORDER BY at_ms DESC, observation_no DESC LIMIT ?",
         [arm_no, *cursor, *left_out, limit],
     )
-    rows = snapshot.rows_in(
-        f"{_observations_by('')} AND b.observation_no IN ({{}})", [number for (number,) in numbers]
-    )
+    rows = snapshot.rows_in(f"{_observations_by('')} AND b.observation_no IN ({{}})", numbers)
     return _observations(snapshot, sorted(rows, key=lambda row: (row[9], row[0]), reverse=True))
 
 

@@ -463,10 +463,10 @@ def _fits(run_filter: RunFilter, view: View, arm_no: int | None) -> tuple[str, l
 
 def _days_of(snapshot: Snapshot, arm_no: int) -> set[int]:
     """Days on which an arm was in a prompt."""
-    rows = snapshot.rows(
+    rows = snapshot.column(
         "SELECT day FROM arm_day WHERE learner_id = ? AND arm_no = ? AND inclusions > 0", [arm_no]
     )
-    return {day for (day,) in rows}
+    return set(rows)
 
 
 def _was_in(snapshot: Snapshot, hour: int, arm_no: int) -> bool:

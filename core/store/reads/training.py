@@ -237,7 +237,7 @@ class Subjects:
         first, last = min(numbers), max(numbers)
         if not self._is_dense or last - first >= _WORTH_READING * len(evaluations):
             return _by_key(self._sought({one[1:3] for one in evaluations}))
-        near = self._snapshot.connection.each(_PAIRS_NEAR, [self._snapshot.learner_id, first, last])
+        near = self._snapshot.each(_PAIRS_NEAR, [first, last])
         rows = _by_key(islice(near, _WORTH_READING * len(evaluations) + 1))
         self._is_dense = len(rows) <= _WORTH_READING * len(evaluations)
         return rows if self._is_dense else self.pairs(evaluations)

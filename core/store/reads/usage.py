@@ -253,8 +253,7 @@ def unpriced_models(snapshot: Snapshot) -> tuple[str, ...]:
     prices = snapshot.settings.prices
     if not prices:
         return ()
-    rows = snapshot.rows(_MODELS)
-    return tuple(sorted(model for (model,) in rows if model not in prices))
+    return tuple(sorted(model for model in snapshot.column(_MODELS) if model not in prices))
 
 
 def mix_days(snapshot: Snapshot, since_day: int, until_ms: int | None = None) -> MixDays:
