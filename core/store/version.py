@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from hashlib import blake2b
 from itertools import chain, repeat
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final
 
 import msgspec
@@ -84,6 +84,9 @@ _ended: Final = itemgetter(COLUMNS.index("at_ms"))
 _tokens_of: Final = itemgetter(*(COLUMNS.index(name) for name in TOKEN_COLUMNS))
 _priced_by: Final = itemgetter(COLUMNS.index("model"), COLUMNS.index("at_ms"))
 
+_decided: Final = attrgetter("reason", "rank", "token_cost", "draw", "budget_left")
+_counted: Final = attrgetter(*PARTS, "total")
+
 _SESSION: Final = COLUMNS.index("session")
 
 _DECIDED: Final = frozenset({"baseline", "selected"})
@@ -96,8 +99,6 @@ BILL: Final = ("bill_pico", "bill_marks")
 BESIDE: Final = ("outcome", "evidence", "decision", "spent", "spent_apart", "defined", "history")
 """Child tables of a run's active version."""
 _OUTCOME: Final = ("run_no", "arm_no", "flags", "token_cost")
-_EVIDENCE: Final = insert_into("evidence", "learner_id", "run_no", "arm_no", "place", "excerpt")
-_DECISION: Final = insert_into("decision")
 SPENT_COLUMNS: Final = (
     "by_sub_agent",
     "model",
@@ -105,16 +106,21 @@ SPENT_COLUMNS: Final = (
     "unsplit_tokens",
     "assumed",
 )
-_SPENT: Final = insert_into("spent", "learner_id", "run_no", *SPENT_COLUMNS)
 APART_COLUMNS: Final = (
     *SPENT_COLUMNS[:2],
     *("tier", "region", "context"),
     *SPENT_COLUMNS[2:],
     *("searches", "unread"),
 )
-_APART: Final = insert_into("spent_apart", "learner_id", "run_no", *APART_COLUMNS)
+_ROWS: Final = {
+    "evidence": insert_into("evidence", "learner_id", "run_no", "arm_no", "place", "excerpt"),
+    "decisions": insert_into("decision"),
+    "spent": insert_into("spent", "learner_id", "run_no", *SPENT_COLUMNS),
+    "history": insert_into("history", "learner_id", "run_no", "history_key", "marks"),
+    "apart": insert_into("spent_apart", "learner_id", "run_no", *APART_COLUMNS),
+}
+"""Members of a version that are written row by row: statement."""
 _DEFINED: Final = insert_into("defined", "learner_id", "run_no", "set_key")
-_HISTORY: Final = insert_into("history", "learner_id", "run_no", "history_key", "marks")
 _DEFINITION: Final = insert_into("definition", "learner_id", "set_key", "arm_no", "version")
 _VERSION: Final = insert_into("version", "learner_id", "run_no", "digest", "payload")
 
@@ -278,21 +284,11 @@ def version_of(
     )
 
 
-def _spent(row: Spent) -> tuple[int, str, int, int, int, int, int, int, int]:
-    return (
-        OWNERS.index(row.owner),
-        row.model or "",
-        row.input,
-        row.cache_read,
-        row.cache_write_5m,
-        row.cache_write_1h,
-        row.output,
-        row.total,
-        int(row.assumed),
-    )
+def _spent(row: Spent) -> tuple[Any, ...]:
+    return (OWNERS.index(row.owner), row.model or "", *_counted(row), int(row.assumed))
 
 
-def _spent_apart(row: Spent) -> _ApartRow:
+def _spent_apart(row: Spent) -> tuple[Any, ...]:
     plain = _spent(row)
     return (*plain[:2], row.tier, row.region, row.context, *plain[2:], row.searches, row.unread)
 
@@ -411,11 +407,10 @@ def _order(arm_nos: tuple[int, ...]) -> tuple[int, ...] | None:
 def _columns(judged: Judged) -> tuple[str | int | float | None, ...]:
     run, evidence = judged.run, judged.evidence
     usage = run.usage
-    known = usage is not None and usage.tokens is not None
     parts: tuple[Any, ...] = (
-        (usage.tokens, usage.input, usage.output, usage.cache_read, usage.cache_write)
-        if known and usage is not None
-        else (None,) * 5
+        (None,) * 5
+        if usage is None or usage.tokens is None
+        else (usage.tokens, usage.input, usage.output, usage.cache_read, usage.cache_write)
     )
     missing = run.not_offered or evidence.not_offered
     return (
@@ -443,20 +438,8 @@ def _columns(judged: Judged) -> tuple[str | int | float | None, ...]:
     )
 
 
-def _decisions(
-    selection: Selection, numbers: dict[str, int]
-) -> tuple[tuple[int, str, int, int, float | None, int | None], ...]:
-    rows = (
-        (
-            numbers[decision.arm],
-            decision.reason,
-            decision.rank,
-            decision.token_cost,
-            decision.draw,
-            decision.budget_left,
-        )
-        for decision in selection.decisions
-    )
+def _decisions(selection: Selection, numbers: dict[str, int]) -> tuple[tuple[Any, ...], ...]:
+    rows = [(numbers[decision.arm], *_decided(decision)) for decision in selection.decisions]
     return tuple(sorted(rows, key=itemgetter(0)))
 
 
@@ -547,21 +530,10 @@ def write_parts(txn: Facts, versions: Sequence[tuple[int, Version]]) -> None:
     )
     flat = chain.from_iterable(chain.from_iterable(outcomes))
     txn.connection.insert("outcome", _OUTCOME, learner, flat)
-    evidence = [(learner, run_no, *row) for run_no, version in versions for row in version.evidence]
-    if evidence:
-        txn.connection.many(_EVIDENCE, evidence)
-    decisions = [(learner, run_no, *row) for run_no, version in versions for row in version.decisions]
-    if decisions:
-        txn.connection.many(_DECISION, decisions)
-    spent = [(learner, run_no, *row) for run_no, version in versions for row in version.spent]
-    if spent:
-        txn.connection.many(_SPENT, spent)
-    history = [(learner, run_no, *row) for run_no, version in versions for row in version.history]
-    if history:
-        txn.connection.many(_HISTORY, history)
-    apart = [(learner, run_no, *row) for run_no, version in versions for row in version.apart]
-    if apart:
-        txn.connection.many(_APART, apart)
+    for member, sql in _ROWS.items():
+        rows = [(learner, run_no, *row) for run_no, version in versions for row in getattr(version, member)]
+        if rows:
+            txn.connection.many(sql, rows)
     _write_definitions(txn, [(run_no, version.definitions) for run_no, version in versions])
     texts = [(run_no, version.texts) for run_no, version in versions if version.texts is not None]
     if texts:
