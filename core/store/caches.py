@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -38,6 +38,8 @@ from core.store.version import Choice, named_key
 CHUNK: Final = 2_000
 """Runs handled at a time, so that memory stays flat."""
 
+_Item = TypeVar("_Item")
+
 _RUN_SQL: Final = (
     "SELECT run_no, revision, at_ms, class, model, channel, status, outcome, tokens, duration_ms, choice, import_no"
     f" FROM run WHERE learner_id = ? AND revision <= ? AND {ACTIVE} AND run_no IN ({{}})"
@@ -57,13 +59,18 @@ _HOURS_OF_DAY: Final = ",".join("?" * DAY_HOURS)
 _CHOICE: Final = msgspec.json.Decoder(Choice)
 
 
+def chunks(items: Sequence[_Item], size: int = CHUNK) -> Iterator[Sequence[_Item]]:
+    """Yield parts of a sequence that fit into memory."""
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
 def rollup_facts(facts: Facts, run_nos: Sequence[int] = (), loose: Sequence[int] = ()) -> Rollup:
     """Return the sums of active runs with all their observations, and of ledger rows about no run."""
     rollup = Rollup()
 
     def add_runs() -> None:
-        for start in range(0, len(run_nos), CHUNK):
-            _rollup_runs(rollup, facts, run_nos[start : start + CHUNK])
+        for part in chunks(run_nos):
+            _rollup_runs(rollup, facts, part)
 
     rows, _ = facts.together(lambda: facts.rows_in(_LEDGER_LOOSE_SQL, loose), add_runs)
     facts.epochs.load(row[1] for row in rows)
@@ -78,20 +85,16 @@ def run_facts(row: Row) -> RunFacts:
     ``row`` holds time, class, model, channel, status, outcome, tokens, duration, choice and import number.
     """
     *plain, stored, import_no = row
-    return RunFacts._make((*plain, *coin_of(stored, import_no)))
-
-
-def coin_of(stored: str | None, import_no: int) -> tuple[int, bool]:
-    """Return the baseline probability in millionths from a run's choice, and whether the choice was cut short.
-
-    The probability is -1 where no coin decided. For an imported run it is larger by `DECLARED_COIN`, for a run of a
-    hold by `HELD_COIN`.
-    """
     if stored is None:
-        return UNKNOWN, False
+        return RunFacts._make((*plain, UNKNOWN, False))
     choice = _CHOICE.decode(stored)
+    return RunFacts._make((*plain, _coin(choice, import_no), choice.truncated))
+
+
+def _coin(choice: Choice, import_no: int) -> int:
+    """Return the baseline probability in millionths; imported it has `DECLARED_COIN` more, of a hold `HELD_COIN`."""
     kind = (DECLARED_COIN if import_no else 0) + (HELD_COIN if choice.is_held else 0)
-    return prob_micro(choice.baseline_prob) + kind, choice.truncated
+    return prob_micro(choice.baseline_prob) + kind
 
 
 class CoinDraw(NamedTuple):
@@ -110,11 +113,13 @@ def coin_draw_of(stored: str | None, import_no: int, run_no: int) -> CoinDraw:
     if stored is None:
         return CoinDraw(run_no, UNKNOWN)
     choice = _CHOICE.decode(stored)
-    kind = (DECLARED_COIN if import_no else 0) + (HELD_COIN if choice.is_held else 0)
-    k = UNKNOWN if choice.k is msgspec.UNSET else choice.k
-    coin = prob_micro(choice.baseline_prob) + kind
     return CoinDraw(
-        named_key(choice.seed), coin, choice.revision, choice.budget_tokens, k, choice.settings_hash
+        named_key(choice.seed),
+        _coin(choice, import_no),
+        choice.revision,
+        choice.budget_tokens,
+        UNKNOWN if choice.k is msgspec.UNSET else choice.k,
+        choice.settings_hash,
     )
 
 

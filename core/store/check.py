@@ -17,7 +17,7 @@ from core.records.run import OFFERED
 from core.records.times import iso
 from core.records.verification import Difference
 from core.store.arms import descriptions
-from core.store.caches import CHUNK, newest_observations, rollup_facts
+from core.store.caches import CHUNK, chunks, newest_observations, rollup_facts
 from core.store.compacted import compacted_rollups, unlike_compactions
 from core.store.contradicted import (
     unknown_numbers,
@@ -422,8 +422,7 @@ def _credited(snapshot: Snapshot) -> Iterator[Difference]:
     run_nos = snapshot.column(
         "SELECT DISTINCT run_no FROM evaluation WHERE learner_id = ? AND run_no <> 0 ORDER BY run_no"
     )
-    for start in range(0, len(run_nos), CHUNK):
-        chunk = run_nos[start : start + CHUNK]
+    for chunk in chunks(run_nos):
         stored = {
             key: one for key, (_, one) in credited_observations(snapshot, chunk).items() if one is not None
         }
@@ -462,8 +461,7 @@ def _layers(snapshot: Snapshot) -> Iterator[Difference]:
 def _episodes(snapshot: Snapshot) -> Iterator[Difference]:
     """Check that episodes have the state and version of their sources, and the sums of their steps."""
     numbers = snapshot.column("SELECT episode_no FROM episode WHERE learner_id = ? ORDER BY episode_no")
-    for start in range(0, len(numbers), _EPISODES):
-        chunk = numbers[start : start + _EPISODES]
+    for chunk in chunks(numbers, _EPISODES):
         stored: dict[int, object] = {
             number: row
             for number, *row in snapshot.rows_in(

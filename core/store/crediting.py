@@ -7,7 +7,7 @@ keeps its row and number while it is inactive.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
@@ -23,7 +23,7 @@ from core.records.evaluation import EvaluationOutcome
 from core.records.evidence import INCLUDED
 from core.records.observation import Amount
 from core.records.verification import Difference
-from core.store.caches import CHUNK, shifting
+from core.store.caches import chunks, shifting
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, BY_RUN, EVALUATIONS_BY_RUN
 from core.store.rollup import Rollup, apply, hour_of
@@ -55,17 +55,17 @@ def credit_again(txn: Transaction, run_nos: Sequence[int]) -> dict[int, list[int
 
     Returns the active observations of each evaluation, by number.
     """
-    active: dict[int, list[int]] = {}
-    for start in range(0, len(run_nos), CHUNK):
-        for (evaluation_no, _), number in _credit_chunk(txn, run_nos[start : start + CHUNK]):
-            active.setdefault(evaluation_no, []).append(number)
-    return active
+    return _by_evaluation(credited for part in chunks(run_nos) for credited in _credit_chunk(txn, part))
 
 
 def credit_first(txn: Transaction, claimed: Sequence[Row]) -> dict[int, list[int]]:
     """Do the same for runs without earlier evaluations: these are all claims, in the order of `_claimed`."""
+    return _by_evaluation(_add(txn, dict(_dealt(claimed)), claimed))
+
+
+def _by_evaluation(credited: Iterable[tuple[CreditKey, int]]) -> dict[int, list[int]]:
     active: dict[int, list[int]] = {}
-    for (evaluation_no, _), number in _add(txn, dict(_dealt(claimed)), claimed):
+    for (evaluation_no, _), number in credited:
         active.setdefault(evaluation_no, []).append(number)
     return active
 

@@ -19,7 +19,7 @@ from core.records.evidence import INCLUDED, REFERENCED
 from core.records.ledger_lines import PlacedLine
 from core.records.limits import shown
 from core.records.observation import Amount, not_in_prompt, whole_pulls
-from core.store.caches import CHUNK, shifting
+from core.store.caches import chunks, shifting
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE
 from core.store.tables import OBSERVATION_COLUMNS
@@ -124,8 +124,8 @@ def settle_episodes(txn: Transaction, numbers: Sequence[int]) -> None:
 
 
 def _settle(txn: Transaction, episodes: Sequence[str]) -> None:
-    for start in range(0, len(episodes), CHUNK):
-        _settle_chunk(txn, episodes[start : start + CHUNK])
+    for part in chunks(episodes):
+        _settle_chunk(txn, part)
 
 
 def _settle_chunk(txn: Transaction, episodes: Sequence[str]) -> None:

@@ -34,7 +34,7 @@ from core.records.answers import Imported
 from core.records.episode import MAX_MEMBERS, MAX_STEPS, Digest, Episode, MetaDigest, Part, Scale, Step
 from core.records.limits import shown
 from core.records.verification import Difference
-from core.store.caches import CHUNK, mark_runs, mark_runs_of
+from core.store.caches import chunks, mark_runs, mark_runs_of
 from core.store.engine.dialect import ACTIVE, EPISODES_BY_UID, RUNS_BY_UID
 from core.store.environments import (
     Changes,
@@ -447,10 +447,7 @@ def _encoded(line: Episode) -> str:
 
 def recompute_episodes(txn: Transaction, numbers: Sequence[int]) -> set[int]:
     """Recompute state and version of episodes from their active sources; return the changed ones."""
-    changed: set[int] = set()
-    for start in range(0, len(numbers), CHUNK):
-        changed |= _recompute_chunk(txn, numbers[start : start + CHUNK])
-    return changed
+    return {number for part in chunks(numbers) for number in _recompute_chunk(txn, part)}
 
 
 def _recompute_chunk(txn: Transaction, numbers: Sequence[int]) -> set[int]:
@@ -742,7 +739,7 @@ def drop_tasks(txn: Transaction, numbers: Sequence[int]) -> int:
 def _retask(txn: Transaction, number: int, line: Episode, before: int) -> None:
     """Write the task of the version in the rows, and its digest there and with its sources."""
     digest = episode_digest(line)
-    txn.set_row("episode", "episode_no = ?", [number], task=line.task, digest=digest, changed=txn.revision)
+    txn.set_row("episode", "episode_no = ?", [number], task=line.task, digest=digest)
     same = "kind = 'episode' AND no = ? AND digest = ? AND said IS NULL"
     txn.set_row("provenance", same, [number, before], digest=digest)
 
@@ -871,9 +868,7 @@ def set_incomplete(txn: Transaction, uid: str) -> bool:
         return True
     txn.note_news()
     marked = episode_digest(replace(line, incomplete=True))
-    txn.set_row(
-        "episode", "episode_no = ?", [number], status="incomplete", digest=marked, changed=txn.revision
-    )
+    txn.set_row("episode", "episode_no = ?", [number], status="incomplete", digest=marked)
     txn.set_row("provenance", "kind = 'episode' AND no = ? AND import_no = 0", [number], digest=marked)
     return True
 

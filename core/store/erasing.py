@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
@@ -17,7 +17,7 @@ import msgspec
 from core.errors import NotFound, UnknownAct, UnknownExecution
 from core.records.actor import IN_BROWSER
 from core.records.ledger_lines import LEFT_OUT
-from core.store.caches import CHUNK, mark_runs
+from core.store.caches import chunks, mark_runs
 from core.store.contradicted import contents
 from core.store.covered import DESCRIPTION
 from core.store.episodes import drop_tasks
@@ -383,14 +383,10 @@ def _name_what_is_left(txn: Transaction, scope: Scope, sessions: Mapping[str, st
     )
     archived = txn.column("SELECT DISTINCT run_no FROM version WHERE learner_id = ?")
     concerned = {*scope.runs, *renamed_runs, *(archived if sessions else ())}
-    for run_nos in _chunks(sorted(concerned)):
+    for run_nos in chunks(sorted(concerned)):
         left = [one for one in contents(txn, run_nos) if not one.is_whole]
         rows = [txn.erased.left_of(one.uid, one.digest, one.stored) for one in left]
         txn.connection.many(REMEMBER, [(txn.learner_id, row, txn.now_ms) for row in rows])
-
-
-def _chunks(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
-    return (numbers[start : start + CHUNK] for start in range(0, len(numbers), CHUNK))
 
 
 def _kinds_of(scope: Scope, erased: Erased) -> list[tuple[Remembered, str]]:
@@ -688,10 +684,7 @@ def erase_rater(txn: Transaction, name: str) -> Counter[str]:
     def rename() -> None:
         number = _remember(txn, [("rater", name)]).number_for("rater", name)
         for table, column in places:
-            txn.connection.run(
-                f'UPDATE "{table}" SET {column} = ?{marking(table)} WHERE learner_id = ? AND {column} = ?',
-                [number, *txn.marks(table), txn.learner_id, name],
-            )
+            txn.set_row(table, f"{column} = ?", [name], **{column: number})
         _drop_holds(txn, name)
         counts.update(_rename_in_words(txn, name, number))
         counts["provenance.said"] += _rename_in_descriptions(txn, name, number)

@@ -369,7 +369,7 @@ def _settle_key(txn: Transaction, key: Sequence[object]) -> None:
 
 
 def _count(txn: Transaction, number: int, counts: int) -> None:
-    txn.set_row("evaluation", "evaluation_no = ?", [number], counts=counts, changed=txn.revision)
+    txn.set_row("evaluation", "evaluation_no = ?", [number], counts=counts)
 
 
 def counting_evaluations(facts: Facts) -> dict[int, int]:

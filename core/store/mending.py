@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from core.errors import Conflict, InvalidInput, StoreDamaged, StoreUnusable
 from core.records.episode import Episode
-from core.store.caches import CHUNK
+from core.store.caches import chunks
 from core.store.chain import STATE, SUM_BYTES, State, added, facts_of, packed, sum_of
 from core.store.covered import Row, columns_of
 from core.store.damage import UNREADABLE
@@ -187,8 +187,8 @@ def _candidates(facts: Facts, states: SourceStates) -> Iterator[_Candidates]:
     key = _chain_state(facts).key or b""
     rows = [row for row in facts.rows(_SOURCES) if _may_replace(row[1], row[7])]
     left, uids = _MAX_CANDIDATES, {row[5] for row in rows}
-    for start in range(0, len(rows), CHUNK):
-        for one in _candidates_of(facts, states, key, rows[start : start + CHUNK], uids):
+    for part in chunks(rows):
+        for one in _candidates_of(facts, states, key, part, uids):
             left -= len(one.sums)
             if left < 0:
                 return

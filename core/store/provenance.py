@@ -19,7 +19,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from core.records.evidence import NAMED, OBSERVED
-from core.store.caches import CHUNK, shifting
+from core.store.caches import chunks, shifting
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE
 from core.store.replies import rivals
@@ -163,10 +163,7 @@ def facts_of_import(txn: Transaction, table: str, import_no: int) -> list[int]:
 
 def recompute_runs(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
     """Recompute runs from their active sources; return those whose version or state changed."""
-    changed: set[int] = set()
-    for start in range(0, len(run_nos), CHUNK):
-        changed |= _recompute_chunk(txn, run_nos[start : start + CHUNK])
-    return changed
+    return {run_no for part in chunks(run_nos) for run_no in _recompute_chunk(txn, part)}
 
 
 def _recompute_chunk(txn: Transaction, run_nos: Sequence[int]) -> set[int]:

@@ -15,6 +15,7 @@ import msgspec
 
 from core.records.bill import UNKNOWN_BILL, Bill, ModelPrices, Spent, bill_of
 from core.records.learner import SEEDS, SELECTS, LearnerSettings
+from core.store.caches import chunks
 from core.store.tables import beyond
 from core.store.text_index import build_learner, clear_index
 from core.store.transaction import Facts, Transaction, rebase
@@ -38,8 +39,8 @@ def bill_again(txn: Transaction, before: Mapping[str, ModelPrices]) -> None:
         for run_no, stored, expected in _bills(txn, now, models)
         if stored != expected
     ]
-    for start in range(0, len(rows), _BILL_CHUNK):
-        txn.connection.many(_WRITE_BILL, rows[start : start + _BILL_CHUNK])
+    for part in chunks(rows, _BILL_CHUNK):
+        txn.connection.many(_WRITE_BILL, part)
 
 
 def wrong_bills(facts: Facts) -> Iterator[tuple[int, Bill, Bill]]:

@@ -84,7 +84,7 @@ def _settings(stored: str) -> LearnerSettings:
 @lru_cache(maxsize=256)
 def _setting(table: str, where: str, columns: tuple[str, ...]) -> str:
     changed = ", ".join(f"{column} = ?" for column in columns)
-    return f"UPDATE {table} SET {changed} WHERE learner_id = ? AND {where}"
+    return f"UPDATE {table} SET {changed}{marking(table)} WHERE learner_id = ? AND {where}"
 
 
 def settings_of(connection: Connection, learner_id: int) -> LearnerSettings:
@@ -575,8 +575,9 @@ class Transaction(Statements):
         return number
 
     def set_row(self, table: str, where: str, at: Iterable[object], **values: object) -> None:
-        """Set columns of the learner's rows of a condition, which has the values ``at``."""
-        self.connection.run(_setting(table, where, tuple(values)), [*values.values(), self.learner_id, *at])
+        """Set columns of the learner's rows of a condition, which has the values ``at``, and mark them as changed."""
+        sql = _setting(table, where, tuple(values))
+        self.connection.run(sql, [*values.values(), *self.marks(table), self.learner_id, *at])
 
     def is_new(self, name: str, number: int) -> bool:
         """Return whether this write took a number of a kind."""

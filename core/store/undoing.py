@@ -201,11 +201,7 @@ def _mark(txn: Transaction, fact: Fact, number: int, *, undone: bool) -> None:
         refuse_compacted_import(txn, number)
     row = txn.row(f'SELECT revision FROM "{fact.table}" WHERE learner_id = ? AND {fact.column} = ?', [number])
     with fact.moving(txn, number, row[0] if row else 0):
-        txn.connection.run(
-            f'UPDATE "{fact.table}" SET undone = ?{marking(fact.table)}'
-            f" WHERE learner_id = ? AND {fact.column} = ?",
-            [int(undone), *txn.marks(fact.table), txn.learner_id, number],
-        )
+        txn.set_row(fact.table, f"{fact.column} = ?", [number], undone=int(undone))
     fact.settled(txn, [number])
     if fact is FACTS["undo"]:
         _mark_again(txn, number)
@@ -279,11 +275,7 @@ def _restate(txn: Transaction, fact: Fact, number: int) -> None:
     if (is_active, since) != (bool(was), revision):
         txn.note_news()
         with fact.moving(txn, number, min(since, revision)):
-            txn.connection.run(
-                f"UPDATE {fact.table} SET standing = ?, revision = ?{marking(fact.table)}"
-                f" WHERE learner_id = ? AND {fact.column} = ?",
-                [int(is_active), since, *txn.marks(fact.table), txn.learner_id, number],
-            )
+            txn.set_row(fact.table, f"{fact.column} = ?", [number], standing=int(is_active), revision=since)
 
 
 def _mark_again(txn: Transaction, undo_no: int) -> None:

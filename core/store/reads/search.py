@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from core.records.search import lowered
 from core.records.times import DAY_MS
+from core.store.caches import chunks
 from core.store.engine.dialect import ACTIVE, BY_NAME, POSITION
 from core.store.reads.runs import named_run
 from core.store.reads.usage import strata
@@ -236,8 +237,8 @@ def matching_texts(
         if not snapshot.shows_texts
         else find_indexed(snapshot.connection, snapshot.learner_id, words, _TEXTS_READ)
     )
-    for start in range(0, len(indexed), _TEXTS_AT_ONCE):
-        matches += _having_words(snapshot, indexed[start : start + _TEXTS_AT_ONCE], words)
+    for part in chunks(indexed, _TEXTS_AT_ONCE):
+        matches += _having_words(snapshot, part, words)
         if len(matches) >= limit:
             break
     return sorted(matches[:limit], key=lambda one: -1 if one.at_ms is None else one.at_ms, reverse=True)
