@@ -158,7 +158,7 @@ class Sums(msgspec.Struct, frozen=True, array_like=True):
                 next_step="Restore a backup from before the damage; armscope verify names what differs.",
             ) from problem
         return msgspec.structs.replace(
-            one, arms=[*(_summed(key) for key in one.arms[:_KEYS]), *one.arms[_KEYS:]]
+            one, arms=[*(list(accumulate(key)) for key in one.arms[:_KEYS]), *one.arms[_KEYS:]]
         )
 
     def packed(self) -> bytes:
@@ -225,10 +225,6 @@ def _turned(rows: Sequence[Sequence[int]], width: int) -> Columns:
 
 def _differences(column: Sequence[int]) -> list[int]:
     return [*column[:1], *(later - earlier for earlier, later in pairwise(column))]
-
-
-def _summed(column: Sequence[int]) -> list[int]:
-    return list(accumulate(column))
 
 
 def _counts(sums: Sequence[int]) -> tuple[int, ...]:

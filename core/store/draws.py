@@ -77,11 +77,7 @@ def unlike_draws(snapshot: Snapshot, counts: Draws) -> Iterator[Difference]:
                 continue
             counts.replayed += 1
             counts.not_replayed -= 1
-            yield from _unlike(one, drawn, *_values(alpha, beta))
-
-
-def _values(alpha: Sequence[int], beta: Sequence[int]) -> tuple[Sequence[float], Sequence[float]]:
-    return [one / 1e6 for one in alpha], [one / 1e6 for one in beta]
+            yield from _unlike(one, drawn, *([part / 1e6 for part in parts] for parts in (alpha, beta)))
 
 
 def _chosen(snapshot: Snapshot, run_nos: Sequence[int]) -> list[_Chosen]:

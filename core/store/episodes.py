@@ -692,26 +692,13 @@ def _key(txn: Transaction) -> bytes:
 # Erasing
 
 
-def _versions_beside(facts: Facts, numbers: Sequence[int]) -> Iterator[_Beside]:
-    for number, import_no, line in facts.rows_in(
+def drop_tasks(txn: Transaction, numbers: Sequence[int]) -> int:
+    """Replace the tasks of episodes by numbers, in every version; return how many rows changed."""
+    beside = txn.rows_in(
         "SELECT no, import_no, said FROM provenance WHERE learner_id = ? AND kind = 'episode'"
         " AND said IS NOT NULL AND no IN ({})",
         numbers,
-    ):
-        yield _Beside(number, import_no, line)
-
-
-class _Beside(NamedTuple):
-    """A version that is not in the rows: its episode, its import and its line."""
-
-    number: int
-    import_no: int
-    line: str
-
-
-def drop_tasks(txn: Transaction, numbers: Sequence[int]) -> int:
-    """Replace the tasks of episodes by numbers, in every version; return how many rows changed."""
-    beside = list(_versions_beside(txn, numbers))
+    )
     changes = Changes()
     changes.take(counted_episodes(txn, numbers))
     n_renamed = 0

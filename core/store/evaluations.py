@@ -491,14 +491,9 @@ def read_evaluation(txn: Transaction, line: EvaluationLine, import_no: int) -> i
         at_ms=txn.now_ms if line.at_ms is None else line.at_ms,
         uid=line.id,
         claimed_by=line.claimed_by or txn.actor.token_name,
-        browser=_browser_of(line),
+        browser=NamedBrowser(line.browser, line.named or "", line.person or "") if line.browser else None,
     )
     return add_evaluations(txn, [one], import_no=import_no)[0].number
-
-
-def _browser_of(line: EvaluationLine) -> NamedBrowser | None:
-    """Return the browser that a line names."""
-    return NamedBrowser(line.browser, line.named or "", line.person or "") if line.browser else None
 
 
 def evaluation_again(txn: Transaction, number: int, import_no: int) -> None:

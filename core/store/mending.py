@@ -24,7 +24,6 @@ from core.store.caches import chunks
 from core.store.chain import STATE, SUM_BYTES, State, added, facts_of, packed, sum_of
 from core.store.covered import Row, columns_of
 from core.store.damage import UNREADABLE
-from core.store.engine import Connection
 from core.store.episodes import episode_digest, read_episodes, step_digest
 from core.store.links import Subject, beyond_rows, unlike_links
 from core.store.transaction import Facts, Transaction
@@ -116,13 +115,9 @@ def _episode_state(head: Episode, n_steps: int, steps_sum: int) -> Replaced:
 def beyond(facts: Facts) -> int:
     """Return the difference between a learner's sum and that of its rows; 0 = they are equal."""
     state = _chain_state(facts)
-    return beyond_rows(
-        _plain(facts), Subject(facts.learner_id, facts.name, state.key or b"", facts.revision), state.sum
-    )
-
-
-def _plain(facts: Facts) -> Connection:
-    return facts.plain if isinstance(facts, Transaction) else facts.connection
+    plain = facts.plain if isinstance(facts, Transaction) else facts.connection
+    subject = Subject(facts.learner_id, facts.name, state.key or b"", facts.revision)
+    return beyond_rows(plain, subject, state.sum)
 
 
 def _chain_state(facts: Facts) -> State:

@@ -316,17 +316,14 @@ def _compacted(
             continue
         if versions[index].trace != run.trace:
             if import_no == 0:
-                raise _cannot_grow(uid, run.compaction_no)
+                raise Conflict(
+                    f"Run {uid!r} was recorded with other content,"
+                    f" and compaction {run.compaction_no} has deleted it.",
+                    next_step="A compacted run can't be extended: send it under another uid.",
+                )
             txn.n_not_grown += 1
         results[index] = "duplicate"
     return results, [index for index in indexes if index not in results]
-
-
-def _cannot_grow(uid: str, compaction_no: int) -> Conflict:
-    return Conflict(
-        f"Run {uid!r} was recorded with other content, and compaction {compaction_no} has deleted it.",
-        next_step="A compacted run can't be extended: send it under another uid.",
-    )
 
 
 def _put_transcripts(txn: Transaction, versions: Mapping[str, _StoredVersion]) -> None:
@@ -494,7 +491,10 @@ def _add_to_known(
         if is_active and is_first_source and own_trace == trace and run.rank <= source_rank(rank):
             continue
         if import_no == 0 and is_active and own_trace != trace and run.rank <= source_rank(rank):
-            raise _other_content(run.uid, run_no)
+            raise Conflict(
+                f"Run {run.uid!r} is already recorded as run {run_no} with other content.",
+                next_step="Give every request a uid of its own; to extend a run send it with a higher rank.",
+            )
         state = waiting.get(run_no, known)
         is_waiting = run_no in waiting
         in_force = (
@@ -565,10 +565,3 @@ def _rank_to_store(
     if replaces and later is not False:
         return ranked(min(max(generation + 1, _FIRST_REPLACING), _LAST_GENERATION), rank), False
     return _LEFT_OUT, later is not False
-
-
-def _other_content(uid: str, run_no: int) -> Conflict:
-    return Conflict(
-        f"Run {uid!r} is already recorded as run {run_no} with other content.",
-        next_step="Give every request a uid of its own; to extend a run send it with a higher rank.",
-    )

@@ -631,7 +631,7 @@ def _take_back(beyond: _Beyond, run_nos: Sequence[int]) -> None:
     fresh = [run_no for run_no, import_no, _ in rows if import_no == beyond.staged.import_no]
     forget_texts(beyond, fresh)
     for table in ("run", *BESIDE, "version"):
-        _delete(beyond, table, "run_no", fresh)
+        beyond.run_in(f"DELETE FROM {table} WHERE learner_id = ? AND run_no IN ({{}})", fresh)
     for run_no, import_no, digest in rows:
         if import_no != beyond.staged.import_no:
             _restore(beyond, run_no, import_no, digest)
@@ -677,10 +677,6 @@ def _forget_attributions(beyond: _Beyond, run_nos: Sequence[int]) -> None:
     beyond.connection.run_in(
         f"DELETE FROM version WHERE learner_id = ?1 AND run_no IN ({{}}){NO_SOURCE}", key, run_nos
     )
-
-
-def _delete(beyond: _Beyond, table: str, column: str, numbers: Sequence[int]) -> None:
-    beyond.run_in(f"DELETE FROM {table} WHERE learner_id = ? AND {column} IN ({{}})", numbers)
 
 
 def _clear(database: Database, table: str, key: str, learner_id: int) -> None:

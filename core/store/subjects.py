@@ -283,7 +283,7 @@ def describe_execution(
         line = msgspec.structs.replace(line, pairs=tuple(_masked(pair) for pair in line.pairs))
     if line.run is not None and line.uid.lower() == execution_uid(line.run) and _has_texts(txn, line):
         line = msgspec.structs.replace(line, pairs=())  # the run's own, whose texts go with its versions
-    elif _is_described(txn, number):
+    elif any(one.description is not None for one in _sources(txn, "execution", [number])[number]):
         if _is_part(txn, number, line):
             return number
     else:
@@ -320,10 +320,6 @@ def _admitted(txn: Transaction, line: ExecutionLine) -> ExecutionLine:
 def _has_texts(txn: Transaction, line: ExecutionLine) -> bool:
     run_no = _run_no(txn, line)
     return run_no > 0 and read_texts(txn, run_no) is not None
-
-
-def _is_described(txn: Transaction, number: int) -> bool:
-    return any(one.description is not None for one in _sources(txn, "execution", [number])[number])
 
 
 def _run_no(txn: Transaction, line: ExecutionLine) -> int:

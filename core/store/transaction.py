@@ -909,7 +909,7 @@ Facts = Transaction | Snapshot
 
 def rebase(txn: Transaction, arm_nos: Sequence[int]) -> None:
     """Give arms the base their epoch says: Beta(1, 1) after a reset to uniform, else their own prior."""
-    targets = _targets(txn)
+    targets: dict[int, str] = dict(txn.rows("SELECT revision, target FROM reset WHERE learner_id = ?"))
     rows = txn.rows_in(
         "SELECT a.arm_no, a.key, a.prior_alpha_micro, a.prior_beta_micro, p.epoch"
         " FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
@@ -945,7 +945,3 @@ def base_of(
     if alpha is not None and beta is not None:
         return Prior(alpha_micro=alpha, beta_micro=beta)
     return settings.priors.of(arm_type(key))
-
-
-def _targets(txn: Transaction) -> dict[int, str]:
-    return dict(txn.rows("SELECT revision, target FROM reset WHERE learner_id = ?"))

@@ -21,7 +21,6 @@ from core.records.bill import OWNERS, PARTS, UNKNOWN_BILL, Bill, ModelPrices, Sp
 from core.records.evidence import OBSERVATION, OBSERVED, REFERENCED, RETRACTED, Judged
 from core.records.model_kinds import unpriced_parts
 from core.records.selection import LaterDraw, Selection
-from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE
 from core.store.tables import insert_into
 from core.store.texts import StoredTexts, drop_texts, read_texts, write_texts
@@ -645,7 +644,7 @@ def read_version(facts: Facts, run_no: int) -> Version:
         f"SELECT history_key, marks FROM history {where}",
     )
     (columns,), outcomes, evidence, decisions, spent, apart, definitions, history = facts.together(
-        *[partial(_rows, facts, sql, key) for sql in texts]
+        *[partial(facts.connection.rows, sql, key) for sql in texts]
     )
     return msgspec.convert(
         (
@@ -663,10 +662,6 @@ def read_version(facts: Facts, run_no: int) -> Version:
         ),
         Version,
     )
-
-
-def _rows(facts: Facts, sql: str, values: list[int]) -> list[Row]:
-    return facts.connection.rows(sql, values)
 
 
 def whole_version(facts: Facts, run_no: int) -> Version:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from core.records.counts import number_of
 from core.records.search import lowered
 from core.records.times import DAY_MS
 from core.store.caches import chunks
@@ -142,14 +143,10 @@ def matching_sessions(
         )
     )
     return [
-        (NameMatch(name, _runs(n), at_ms), newest[run_no])
+        (NameMatch(name, number_of(n, "run"), at_ms), newest[run_no])
         for name in shown
         for n, at_ms, run_no in [active[name]]
     ]
-
-
-def _runs(n: int) -> str:
-    return "1 run" if n == 1 else f"{n:,} runs"
 
 
 def matching_episodes(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[NameMatch]:

@@ -203,7 +203,9 @@ class _Named:
             self._known.clear()
         missing = numbers - self._known.keys()
         if missing:
-            self._known.update((row[0], row[1:]) for row in _rows_of(self._snapshot, self._sql, missing))
+            self._known.update(
+                (row[0], row[1:]) for row in self._snapshot.rows_in(self._sql, sorted(missing))
+            )
         return self._known
 
 
@@ -249,10 +251,6 @@ class Subjects:
         connection, learner_id = self._snapshot.connection, self._snapshot.learner_id
         for layer_no, numbers in of_layer.items():
             yield from connection.rows_in(_PAIRS_OF_LAYER, [learner_id], numbers, [layer_no])
-
-
-def _rows_of(snapshot: Snapshot, sql: str, numbers: Iterable[int]) -> list[_Row]:
-    return snapshot.rows_in(sql, sorted(numbers))
 
 
 def _by_key(rows: Iterable[_Row]) -> dict[tuple[int, int], _Row]:
