@@ -155,8 +155,9 @@ def repair(
         numbers, span = scope.observed(txn)
         counted = span.counted
         if not counted:
+            named = scope.arms[0] if len(scope.arms) == 1 else f"{len(scope.arms)} arms"
             raise NotApplicable(
-                f"There must be an automatic observation of {_named(scope.arms)} in the span, got none that counts.",
+                f"There must be an automatic observation of {named} in the span, got none that counts.",
                 next_step="Choose another span, or look at the arm's ledger; nothing was taken back.",
             )
         keys = {number: arm for arm, number in numbers.items()}
@@ -198,10 +199,6 @@ def _at_ms(name: str, text: str) -> int:
             next_step="Write it in ISO 8601; nothing was taken back.",
         )
     return at_ms
-
-
-def _named(arms: Sequence[str]) -> str:
-    return arms[0] if len(arms) == 1 else f"{len(arms)} arms"
 
 
 class ResetScope(msgspec.Struct, frozen=True, kw_only=True):

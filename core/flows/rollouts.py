@@ -270,10 +270,9 @@ def rollouts(context: Context) -> list[RolloutRow]:
     The latest come first.
     """
     with context.reading() as snapshot:
-        return [_row(one) for one in listed_rollouts(snapshot, _LISTED)]
-
-
-def _row(one: StoredRollout) -> RolloutRow:
-    return RolloutRow(
-        rollout=one.uid, events=one.n_events, last_at=iso(one.last_ms) or "", said=one.problem or None
-    )
+        return [
+            RolloutRow(
+                rollout=one.uid, events=one.n_events, last_at=iso(one.last_ms) or "", said=one.problem or None
+            )
+            for one in listed_rollouts(snapshot, _LISTED)
+        ]

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from core.flows.context import Context, settle_learners
 from core.flows.learn import judge
-from core.formats.otlp import RequestSpans, TracedSpan, run_or_reason, unpacked
+from core.formats.otlp import RequestSpans, run_or_reason, unpacked
 from core.records.counts import number_of
 from core.records.rollout import Settled, SpansTaken, TraceRow, TraceState
 from core.records.run import Run
@@ -59,7 +59,7 @@ def take_spans(context: Context, batch: RequestSpans) -> SpansTaken:
     """
     by_trace: dict[str, list[Packed]] = defaultdict(list)
     for one in batch.spans:
-        by_trace[one.trace].append(_packed(one))
+        by_trace[one.trace].append(Packed(one.id, one.packed(), not one.parent, one.session or ""))
     context.permit("ingest", create=True)
     n_beyond = 0
     if by_trace:
@@ -78,10 +78,6 @@ def take_spans(context: Context, batch: RequestSpans) -> SpansTaken:
         runs=settled.runs,
         words=" ".join(words),
     )
-
-
-def _packed(one: TracedSpan) -> Packed:
-    return Packed(one.id, one.packed(), not one.parent, one.session or "")
 
 
 def settle_traces(context: Context) -> Settled:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from hashlib import sha256
+from operator import attrgetter
 from pathlib import Path
 from typing import IO, Annotated, Final, Unpack
 
@@ -27,7 +28,7 @@ from core.formats.kairos import (
     trace_jsonl,
 )
 from core.records.alike import alike
-from core.records.evaluation import Grade, Thresholds
+from core.records.evaluation import Thresholds
 from core.records.layer import LayerUri
 from core.records.parameters import completed
 from core.records.times import iso
@@ -174,19 +175,15 @@ def _uid(name: str) -> str:
     return LayerUri.parse(name).key if name.lower().startswith("kairos:") else name.lower()
 
 
-def _filter_of(query: TrainingQuery) -> TrainingFilter:
-    return alike(TrainingFilter, query)
-
-
 def _lines(snapshot: Snapshot, query: TrainingQuery, counts: TrainingCounts) -> Iterator[bytes]:
     """Yield the file's lines without line ends."""
-    thresholds, judged = snapshot.settings.thresholds, judged_pairs(snapshot, _filter_of(query))
+    thresholds, judged = snapshot.settings.thresholds, judged_pairs(snapshot, alike(TrainingFilter, query))
     if query.format == "preference_jsonl":
         return _preferences(snapshot, query, counts, judged)
     if query.format == "sft_jsonl":
-        rows = counts.rows(judged, _is_sample, once=True)
+        rows = counts.rows(judged, attrgetter("exportable_for_sft"), once=True)
         return sft_jsonl(rows, thresholds, include_reward=query.include_reward)
-    rows = counts.rows(judged, _is_any)
+    rows = counts.rows(judged, lambda _: True)
     if query.format == "reward_jsonl":
         return reward_jsonl(rows, thresholds)
     if query.format == "reward_csv":
@@ -194,14 +191,6 @@ def _lines(snapshot: Snapshot, query: TrainingQuery, counts: TrainingCounts) -> 
     return trace_jsonl(
         _and_unjudged(snapshot, query, counts, rows), thresholds, include_reward=query.include_reward
     )
-
-
-def _is_any(graded: Grade) -> bool:  # noqa: ARG001 - one of the two questions
-    return True
-
-
-def _is_sample(graded: Grade) -> bool:
-    return graded.exportable_for_sft
 
 
 def _and_unjudged(
@@ -213,7 +202,7 @@ def _and_unjudged(
         query.raters or query.rubrics or query.since_ms is not None or query.until_ms is not None
     )
     if not is_about_judges:
-        yield from counts.unjudged(all_pairs(snapshot, _filter_of(query)))
+        yield from counts.unjudged(all_pairs(snapshot, alike(TrainingFilter, query)))
 
 
 def _preferences(

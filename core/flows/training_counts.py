@@ -421,19 +421,14 @@ def _pair(row: JudgedPair) -> int:
     return row.execution_no << _LAYER_BITS | row.layer_no
 
 
-def _digest_of(text: str) -> int:
-    return int.from_bytes(
-        blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "big", signed=True
-    )
-
-
 def _session(row: JudgedPair) -> str:
     return row.session or f"execution {row.execution}"
 
 
 @lru_cache(maxsize=_NAMES_KNOWN)
 def _name_of(session: str) -> int:
-    return _digest_of(f"session {session}")
+    text = f"session {session}".encode(errors="surrogatepass")
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True)
 
 
 def _signed(digest: str) -> int:

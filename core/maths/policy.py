@@ -171,7 +171,7 @@ def pack(columns: ArmColumns, settings: LearnerSettings, *, seed: int) -> Packed
     if settings.phase == "passive":
         return _everything(columns)
     is_baseline = rng.random() < settings.baseline_rate
-    fixed = _fixed(columns.keys, settings)
+    fixed = _Fixed(*(seed_places(columns.keys, arms) for arms in (settings.always_in, settings.left_out)))
     if is_baseline:
         order = order_baseline(fixed.seeds, rng.permutation(len(columns)), excluded=fixed.excluded)
         return _packed(columns, settings, "baseline", order, fixed)
@@ -188,10 +188,6 @@ class _Fixed(NamedTuple):
 
     seeds: Ints
     excluded: Ints
-
-
-def _fixed(keys: Sequence[str], settings: LearnerSettings) -> _Fixed:
-    return _Fixed(seed_places(keys, settings.always_in), seed_places(keys, settings.left_out))
 
 
 def _pack_selected(

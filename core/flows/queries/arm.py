@@ -345,10 +345,9 @@ def _marks(
         lambda: first_of_models(snapshot), lambda: setting_rows(snapshot, _SETTINGS_AT_MOST)
     )
     first = models[0][1] // DAY_MS if models else 0
-    settings = [row for row in rows if _concerns(row, arm)]
     marks = [
-        *(_reset_mark(one) for one in resets),
-        *(_setting_mark(row) for row in settings),
+        *(alike(HistoryMark, one, kind="reset", name=one.target) for one in resets),
+        *(alike(HistoryMark, row, kind="setting", after=row.value) for row in rows if _concerns(row, arm)),
         *(
             HistoryMark(at_ms=at_ms, kind="model", name=model)
             for model, at_ms in models
@@ -378,14 +377,6 @@ def _has(value: object, arm: str) -> bool:
 
 def _prior(value: object, arm: str) -> object:
     return value.get(arm_type(arm)) if isinstance(value, dict) else None
-
-
-def _setting_mark(row: SettingRow) -> HistoryMark:
-    return alike(HistoryMark, row, kind="setting", after=row.value)
-
-
-def _reset_mark(one: ArmReset) -> HistoryMark:
-    return alike(HistoryMark, one, kind="reset", name=one.target)
 
 
 def _automatic(

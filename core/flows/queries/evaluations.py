@@ -135,7 +135,8 @@ def bias_watch(context: Context, filters: EvaluationFilter = ANY_EVALUATION) -> 
         columns = evaluation_columns(snapshot, filters, hidden=hidden_from(context, snapshot))
         thresholds = snapshot.settings.thresholds
     grades = grades_of(columns, thresholds)
-    kind = _kinds(columns)[columns.grader] if len(columns) else columns.grader
+    kinds = np.array([GRADER_KINDS.index(one.kind) for one in columns.graders], dtype=np.int64)
+    kind = kinds[columns.grader] if len(columns) else columns.grader
     return BiasWatch(
         n=len(columns),
         kinds=group_shares(kind, len(GRADER_KINDS)),
@@ -193,11 +194,6 @@ def outlier_graders(columns: EvaluationColumns) -> tuple[PartingGrader, ...]:
     rows = panel_of(columns)
     outliers = parting_raters(columns.item[rows], columns.grader[rows], columns.is_success[rows])
     return tuple(PartingGrader(grader=columns.graders[one.rater], parting=one) for one in outliers)
-
-
-def _kinds(columns: EvaluationColumns) -> Ints:
-    """Return the kind of each grader."""
-    return np.array([GRADER_KINDS.index(one.kind) for one in columns.graders], dtype=np.int64)
 
 
 def _spread(

@@ -16,7 +16,7 @@ from core.records.alike import alike
 from core.records.audit import AuditEntry
 from core.records.times import DAY_MS
 from core.store import reads
-from core.store.reads.arm_story import ExampleRun, Group, example_runs, first_of_models, groups_of
+from core.store.reads.arm_story import Group, example_runs, first_of_models, groups_of
 
 MAX_EVIDENCE_ARMS: Final = 6
 FEWEST_OBSERVED: Final = 5
@@ -172,7 +172,9 @@ def evidence(context: Context, arms: Sequence[str], since_ms: int) -> ChangeEvid
             for one in arm_versions(context, key).versions[1:]
             if one.first_ms is not None and abs(one.first_ms - since_ms) <= near_ms
         ),
-        examples=tuple(_example(one, keys) for one in examples),
+        examples=tuple(
+            alike(EvidenceExample, run, arm=keys[run.arm_no], used=run.is_used) for run in examples
+        ),
     )
 
 
@@ -220,7 +222,3 @@ def _hits(groups: Sequence[Group], part: Callable[[Group], str]) -> tuple[Hit, .
         for name, listed in by_name.items()
     ]
     return tuple(sorted((one for one in hits if one.after.n), key=lambda one: (-one.after.n, one.name)))
-
-
-def _example(run: ExampleRun, keys: dict[int, str]) -> EvidenceExample:
-    return alike(EvidenceExample, run, arm=keys[run.arm_no], used=run.is_used)

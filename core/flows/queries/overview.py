@@ -102,7 +102,7 @@ def overview_in(context: Context, snapshot: Snapshot, view: View) -> overview_of
         saved,
         snapshot.settings,
         counts_by_day=pulls.where(_days_in(pulls.day, view)),
-        recent_inclusions=_of(lately, beliefs.columns.keys),
+        recent_inclusions=lately.inclusions[_places(lately, beliefs.columns.keys)],
         calls_per_run=None if was_chosen else reads.calls_per_run(snapshot, view),
         happened=replace(
             happened,
@@ -194,11 +194,6 @@ def _overdue(snapshot: Snapshot, now_ms: int) -> tuple[overview_of.OverdueQueue,
                 )
                 queues.append(late)
     return tuple(queues)
-
-
-def _of(lately: RecentEvents, keys: tuple[str, ...]) -> Ints:
-    """Return the recent inclusions of these arms."""
-    return lately.inclusions[_places(lately, keys)]
 
 
 def _places(lately: RecentEvents, keys: tuple[str, ...]) -> list[int]:

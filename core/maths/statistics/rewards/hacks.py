@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import scipy
 
-from core.columns import UNKNOWN, Bools, Ints
+from core.columns import UNKNOWN, Ints
 from core.maths.statistics.rewards.paid import Paid, bootstrap_share, finding_of, ranked
 from core.records.episode import Finding
 
@@ -180,7 +180,8 @@ def gives_up(paid: Paid) -> Finding | None:
     costs = paid.reward < 0
     n_steps, n_costs = paid.counted(~paid.refused), paid.counted(costs & ~paid.refused)
     earned = paid.added(~paid.refused & (paid.reward > 0), paid.reward)
-    early = paid.finished & (earned == 0) & ((n_steps == 1) | ((n_costs == 1) & _is_cost(paid)))
+    ends_in_cost = np.nan_to_num(paid.last_reward) < 0
+    early = paid.finished & (earned == 0) & ((n_steps == 1) | ((n_costs == 1) & ends_in_cost))
     others = paid.finished & (paid.counted(costs & paid.is_midway) >= 2)
     n, hits = int(paid.finished.sum()), int(early.sum())
     if (
@@ -200,10 +201,6 @@ def gives_up(paid: Paid) -> Finding | None:
         steps=paid.last[early],
         advice="Make an early end cost as much as going on, or the way cheaper than the goal is paid.",
     )
-
-
-def _is_cost(paid: Paid) -> Bools:
-    return np.asarray(np.nan_to_num(paid.last_reward) < 0)
 
 
 def retried(paid: Paid) -> Finding | None:
