@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, cast
 
 import msgspec
@@ -43,8 +44,6 @@ _SETTINGS: Final = 200
 MANY_DENIALS: Final = 20
 """A user without a permission tries once or twice. A faulty program or an intruder goes on."""
 DENIED_WITHIN_MS: Final = 10 * MINUTE_MS
-
-_Tell = Callable[[str, Iterable[Attention]], Iterable[Alarm]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,7 +223,27 @@ def alarms(context: Context) -> tuple[Alarm, ...]:
     Savings below 0 and missing runs are one alarm per learner.
     """
     needed = overview(context).attention
-    return tuple(alarm for tell in _TELL for alarm in tell(context.learner, needed))
+    alarm = partial(Alarm, learner=context.learner)
+    once = [item for item in needed if item.kind in {"costs_more", "silent"}]
+    return (
+        *_poisoned(context.learner, needed),
+        *(alarm(kind=cast("AlertKind", item.kind), count=item.count) for item in once),
+        *(
+            alarm(kind="queue_overdue", object=queue.queue, count=queue.n_open)
+            for item in needed
+            for queue in item.overdue
+        ),
+        *(
+            alarm(kind=cast("AlertKind", item.kind), object=item.paid.environment, count=item.count)
+            for item in needed
+            if item.paid is not None
+        ),
+        *(
+            alarm(kind="feed_silent", object=f"{feed.kind} {feed.name}", count=feed.days)
+            for item in needed
+            for feed in item.feeds
+        ),
+    )
 
 
 def refused(context: Context) -> tuple[Alarm, ...]:
@@ -244,33 +263,3 @@ def _poisoned(learner: str, needed: Iterable[Attention]) -> Iterable[Alarm]:
             arms[arm_type(item.arms[0])] += item.arms
     for kind, keys in arms.items():
         yield Alarm(learner=learner, kind="poisoned", object=kind, count=len(keys), ids=tuple(keys[:MAX_IDS]))
-
-
-def _plain(learner: str, needed: Iterable[Attention]) -> Iterable[Alarm]:
-    """Yield the kinds that occur at most once per learner."""
-    for item in needed:
-        if item.kind in {"costs_more", "silent"}:
-            yield Alarm(learner=learner, kind=cast("AlertKind", item.kind), count=item.count)
-
-
-def _overdue_alarms(learner: str, needed: Iterable[Attention]) -> Iterable[Alarm]:
-    for item in needed:
-        for queue in item.overdue:
-            yield Alarm(learner=learner, kind="queue_overdue", object=queue.queue, count=queue.n_open)
-
-
-def _paid_wrong(learner: str, needed: Iterable[Attention]) -> Iterable[Alarm]:
-    for item in needed:
-        if item.paid is not None:
-            kind = cast("AlertKind", item.kind)
-            yield Alarm(learner=learner, kind=kind, object=item.paid.environment, count=item.count)
-
-
-def _feed_alarms(learner: str, needed: Iterable[Attention]) -> Iterable[Alarm]:
-    for item in needed:
-        for feed in item.feeds:
-            name = f"{feed.kind} {feed.name}"
-            yield Alarm(learner=learner, kind="feed_silent", object=name, count=feed.days)
-
-
-_TELL: Final[tuple[_Tell, ...]] = (_poisoned, _plain, _overdue_alarms, _paid_wrong, _feed_alarms)

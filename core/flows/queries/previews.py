@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, TypedDict, TypeVar
+from typing import Any, Final, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
 
-from core.columns import ArmColumns, Bools, Floats, Ints
+from core.columns import ArmColumns, Bools, CandidateSets, Floats, Ints
 from core.errors import ArmscopeError
 from core.flows.batch import check_lines
 from core.flows.context import Context, unknown_arm
@@ -133,24 +133,16 @@ def preview_reward(
         (effect,) = effects_of(snapshot, [order], known_of(snapshot, [order]))
         settings = snapshot.settings
     index = columns.keys.index(arm)
-    if effect.in_present_epoch:
-        moved = replace(
-            columns,
-            success_micro=_added(columns.success_micro, index, effect.success_micro),
-            failure_micro=_added(columns.failure_micro, index, effect.failure_micro),
-            pulls=_added(columns.pulls, index, effect.pulls),
-        )
-    else:
-        moved = columns
-    before = summarise(columns)
-    now, then = (simulated(arms, settings, candidates) for arms in (columns, moved))
+    amounts = (effect.success_micro, effect.failure_micro, effect.pulls, 0)
+    moved = _shifted(columns, [(index, amounts)]) if effect.in_present_epoch else columns
+    before, after = _beliefs(columns, moved, settings, candidates)(index)
     return RewardPreview(
         arm=arm,
         kind="correction" if correct else "feedback",
         reward=order.reward,
         n_arms=len(columns),
-        before=_arm_belief(columns, before, now, index),
-        after=_arm_belief(moved, summarise(moved, earlier=before), then, index),
+        before=before,
+        after=after,
         in_present_epoch=effect.in_present_epoch,
     )
 
@@ -232,17 +224,22 @@ def _effects(context: Context, before: ArmColumns, after: ArmColumns, moved: Int
     with context.reading() as snapshot:
         candidates = reads.candidates(snapshot, before)
         settings = snapshot.settings
+    beliefs = _beliefs(before, after, settings, candidates)
+    return tuple(
+        ArmEffect(arm=before.keys[index], before=was, after=will)
+        for index in moved[:SHOWN_EFFECTS].tolist()
+        for was, will in (beliefs(index),)
+    )
+
+
+def _beliefs(
+    before: ArmColumns, after: ArmColumns, settings: LearnerSettings, candidates: CandidateSets
+) -> Callable[[int], tuple[ArmBelief, ArmBelief]]:
+    """Return what gives the belief in an arm, by its index, before and after an act."""
     was = summarise(before)
     will = summarise(after, earlier=was)
     now, then = (simulated(arms, settings, candidates) for arms in (before, after))
-    return tuple(
-        ArmEffect(
-            arm=before.keys[index],
-            before=_arm_belief(before, was, now, index),
-            after=_arm_belief(after, will, then, index),
-        )
-        for index in moved[:SHOWN_EFFECTS].tolist()
-    )
+    return lambda index: (_arm_belief(before, was, now, index), _arm_belief(after, will, then, index))
 
 
 def preview_reset(
@@ -317,42 +314,33 @@ def preview_repair(
             for one in span.counted
         ]
     keys = {number: key for key, number in numbers.items()}
-    after = _taken_back(
-        columns, [(columns.places[keys[one.arm_no]], one) for one, is_now in counted if is_now]
+    after = _shifted(
+        columns, [(columns.places[keys[one.arm_no]], _taken_back(one)) for one, is_now in counted if is_now]
     )
-    summaries = [summarise(one) for one in (columns, after)]
-    chances = [simulated(one, settings, candidates) for one in (columns, after)]
+    beliefs = _beliefs(columns, after, settings, candidates)
     repaired = []
     for key in scope.arms:
         own = [(one, is_now) for one, is_now in counted if keys[one.arm_no] == key]
-        index = columns.places[key]
-        now, then = (
-            _arm_belief(one, summary, chance, index)
-            for one, summary, chance in zip((columns, after), summaries, chances, strict=True)
-        )
+        now, then = beliefs(columns.places[key])
         n_referenced = sum(one.success_micro > 0 for one, _ in own)
         n_earlier = sum(not is_now for _, is_now in own)
         repaired.append(RepairedArm(key, len(own), n_referenced, n_earlier, now, then))
     return RepairPreview(scope.since_ms, scope.until_ms, len(counted), span.n_corrected, tuple(repaired))
 
 
-def _taken_back(columns: ArmColumns, observed: Sequence[tuple[int, AutomaticObservation]]) -> ArmColumns:
-    """Return the columns without these observations, each with the index of its arm."""
-    success, failure, pulls, part = (
-        getattr(columns, name).copy() for name in ("success_micro", "failure_micro", "pulls", "part_micro")
-    )
-    for index, one in observed:
-        success[index] -= one.success_micro
-        failure[index] -= one.failure_micro
-        pulls[index] -= one.pulls
-        part[index] -= 0 if one.pulls else one.success_micro + one.failure_micro
-    return replace(columns, success_micro=success, failure_micro=failure, pulls=pulls, part_micro=part)
+def _taken_back(one: AutomaticObservation) -> tuple[int, int, int, int]:
+    part = 0 if one.pulls else one.success_micro + one.failure_micro
+    return -one.success_micro, -one.failure_micro, -one.pulls, -part
 
 
-def _added(values: Ints, index: int, amount: int) -> Ints:
-    changed = values.copy()
-    changed[index] += amount
-    return changed
+def _shifted(columns: ArmColumns, changes: Sequence[tuple[int, tuple[int, int, int, int]]]) -> ArmColumns:
+    """Return the columns with amounts added at the indexes of arms."""
+    names = ("success_micro", "failure_micro", "pulls", "part_micro")
+    moved = {name: getattr(columns, name).copy() for name in names}
+    for index, amounts in changes:
+        for name, amount in zip(names, amounts, strict=True):
+            moved[name][index] += amount
+    return replace(columns, **moved)
 
 
 def _arm_belief(columns: ArmColumns, summary: Summary, chances: Chances, index: int) -> ArmBelief:
@@ -418,16 +406,13 @@ def _after_reset(columns: ArmColumns, is_reset: Bools, target: Target) -> ArmCol
     alpha, beta = (
         (uniform, uniform) if target == "uniform" else (columns.prior_alpha_micro, columns.prior_beta_micro)
     )
-    nothing = np.zeros(len(columns), dtype=np.int64)
+    names = ("success_micro", "failure_micro", "pulls", "part_micro", "inclusions")
+    sums: dict[str, Any] = {name: np.where(is_reset, 0, getattr(columns, name)) for name in names}
     return replace(
         columns,
         base_alpha_micro=np.where(is_reset, alpha, columns.base_alpha_micro),
         base_beta_micro=np.where(is_reset, beta, columns.base_beta_micro),
-        success_micro=np.where(is_reset, nothing, columns.success_micro),
-        failure_micro=np.where(is_reset, nothing, columns.failure_micro),
-        pulls=np.where(is_reset, nothing, columns.pulls),
-        part_micro=np.where(is_reset, nothing, columns.part_micro),
-        inclusions=np.where(is_reset, nothing, columns.inclusions),
+        **sums,
     )
 
 
