@@ -16,9 +16,8 @@ import numpy as np
 from core.columns import UNKNOWN, SessionRuns, UsageColumns
 from core.maths.statistics.savings.checks import NO_TERMS, ClaimTerms
 from core.maths.statistics.savings.comparison import comparison
-from core.maths.statistics.savings.over_time import TotalSaved, running, total_saved
+from core.maths.statistics.savings.over_time import TotalSaved, months, running, total_saved
 from core.maths.statistics.savings.runs import ComparedRuns, as_usage
-from core.maths.statistics.savings.spans import months
 from core.maths.statistics.savings.sums import BASELINE, SELECTED
 from core.maths.statistics.savings.units import in_money
 from core.maths.statistics.savings.verdict import VerdictReason

@@ -43,15 +43,16 @@ from core.maths.statistics.savings.outcomes import outcomes
 from core.maths.statistics.savings.over_time import (
     SavingsOverTime,
     TotalSaved,
+    months,
     over_time,
     running,
     total_saved,
+    weeks,
 )
 from core.maths.statistics.savings.plan import ProofNeed, proof_need, token_variation
 from core.maths.statistics.savings.policies import Policies, policies
 from core.maths.statistics.savings.ratio import compare
 from core.maths.statistics.savings.runs import Balance, ComparedRuns, as_usage
-from core.maths.statistics.savings.spans import months, weeks
 from core.maths.statistics.savings.sums import BASELINE, MIN_FOR_PROOF, SELECTED, StratumSums, no_estimate
 from core.maths.statistics.savings.units import cost_per_solved, per_session
 from core.records.alike import alike
