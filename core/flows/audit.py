@@ -7,7 +7,6 @@ from typing import Annotated
 from msgspec import Meta
 
 from core.flows.context import Context
-from core.flows.queries.blind import hidden_from
 from core.records.audit import AuditFilter, AuditPage, Denial, DenialPage
 from core.records.limits import whole
 from core.records.run_query import Since
@@ -35,7 +34,7 @@ def audit(
     """List the audit log of a learner, or of members and tokens."""
     limit = None if limit is None else whole("limit", limit, MOST, lowest=1)
     with context.reading_admin() if installation else context.reading("members") as snapshot:
-        hidden = () if installation else hidden_from(context, snapshot)
+        hidden = () if installation else context.hidden_from(snapshot)
         after = after_of(snapshot, since, hidden)
         return audit_page(snapshot, wanted, before=before, limit=limit, hidden=hidden, after=after)
 

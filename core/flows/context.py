@@ -39,7 +39,7 @@ from core.store.replies import Reply, reply_of, taken
 from core.store.review import hidden_evaluations
 from core.store.staging import Part, Stage
 from core.store.store import Store
-from core.store.transaction import Snapshot, Transaction, has_others, unknown_learner
+from core.store.transaction import Facts, Snapshot, Transaction, has_others, unknown_learner
 
 _T = TypeVar("_T")
 _MOST_LISTED: Final = 10
@@ -267,8 +267,12 @@ class Context:
     def reading_for_export(self, action: Action = "read") -> Iterator[Snapshot]:
         """Yield a snapshot for a file, without evaluations by others that a blind queue hides from the actor."""
         with self.reading(action) as snapshot:
-            snapshot.hidden = hidden_evaluations(snapshot, self.actor.name)
+            snapshot.hidden = self.hidden_from(snapshot)
             yield snapshot
+
+    def hidden_from(self, facts: Facts) -> frozenset[int]:
+        """Return the numbers of the evaluations that no read of the caller may show. Nothing else decides this."""
+        return hidden_evaluations(facts, self.actor.name)
 
 
 def open_context(settings: Settings, *, create: bool = True, whole: bool = False) -> Context:

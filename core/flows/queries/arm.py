@@ -11,7 +11,6 @@ from msgspec import Meta
 from core.columns import UNKNOWN
 from core.flows.context import Context, unknown_arm
 from core.flows.inventory import skill_edits
-from core.flows.queries.blind import hidden_from
 from core.flows.queries.run import implied_where
 from core.maths.observe import reward_of_flag
 from core.maths.posterior.beta import interval
@@ -211,7 +210,7 @@ def arm_ledger(
         arm_no = _arm_no(snapshot, arm)
         (automatic, is_more), recorded = snapshot.together(
             lambda: _automatic(snapshot, arm, arm_no, after, limit),
-            lambda: _recorded(snapshot, arm_no, after, limit, hidden_from(context, snapshot)),
+            lambda: _recorded(snapshot, arm_no, after, limit, context.hidden_from(snapshot)),
         )
     rows = sorted([*automatic, *recorded], key=_newest_first)[:limit]
     is_more = is_more or len(recorded) == limit or len(automatic) + len(recorded) > limit

@@ -16,7 +16,6 @@ from msgspec import Meta
 
 from core.columns import EvaluationColumns, Ints
 from core.flows.context import Context
-from core.flows.queries.blind import hidden_from
 from core.maths.evaluate import PREFERENCE_BLOCKERS, SFT_BLOCKERS, GradeColumns, grade_all
 from core.maths.statistics.agreement import (
     against_rest,
@@ -114,7 +113,7 @@ def page_of_evaluations(
     if since_ms is not None or until_ms is not None:
         filters = msgspec.structs.replace(filters, since_ms=since_ms, until_ms=until_ms)
     with context.reading() as snapshot:
-        hidden = hidden_from(context, snapshot)
+        hidden = context.hidden_from(snapshot)
         after = after_of(snapshot, since, hidden)
         page = evaluation_page(snapshot, filters, before=before, limit=limit, hidden=hidden, after=after)
         shows = context.may("read_words")
@@ -132,7 +131,7 @@ def page_of_evaluations(
 def bias_watch(context: Context, filters: EvaluationFilter = ANY_EVALUATION) -> BiasWatch:
     """Return the spread of each grader's evaluations, what blocks an export, and outlier raters."""
     with context.reading() as snapshot:
-        columns = evaluation_columns(snapshot, filters, hidden=hidden_from(context, snapshot))
+        columns = evaluation_columns(snapshot, filters, hidden=context.hidden_from(snapshot))
         thresholds = snapshot.settings.thresholds
     grades = grades_of(columns, thresholds)
     kinds = np.array([GRADER_KINDS.index(one.kind) for one in columns.graders], dtype=np.int64)
@@ -219,7 +218,7 @@ def agreement(
     It covers outcome, label and score, each pair of graders, and models compared with people.
     """
     with context.reading() as snapshot:
-        columns = evaluation_columns(snapshot, wanted, hidden=hidden_from(context, snapshot))
+        columns = evaluation_columns(snapshot, wanted, hidden=context.hidden_from(snapshot))
         thresholds = snapshot.settings.thresholds
     return agreement_in(columns, grades_of(columns, thresholds))
 

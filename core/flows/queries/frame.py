@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from core.flows.context import Context, readable
-from core.flows.queries.blind import hidden_from
 from core.records.actor import Role
 from core.records.arm import ArmType
 from core.records.learner import LearnerSettings
@@ -91,7 +90,7 @@ def visibility(context: Context) -> Visibility:
 
 def _visibility(context: Context, snapshot: Snapshot) -> Visibility:
     learners, hidden = snapshot.together(
-        lambda: reads.learners(snapshot), lambda: hidden_from(context, snapshot)
+        lambda: reads.learners(snapshot), lambda: context.hidden_from(snapshot)
     )
     return Visibility(
         snapshot_key=snapshot.moment,

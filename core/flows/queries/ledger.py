@@ -11,7 +11,6 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from core.flows.context import Context
-from core.flows.queries.blind import hidden_from
 from core.records.audit import AuditEntry, AuditFilter, AuditPage
 from core.records.corrections import Note, Repair, Reset
 from core.records.observation import Observation
@@ -34,7 +33,7 @@ def rewards(
     """List the latest rewards and imported priors, newest first, undone ones too."""
     scope = rewards_of(query)
     with context.reading() as snapshot:
-        hidden = hidden_from(context, snapshot)
+        hidden = context.hidden_from(snapshot)
         run = None if scope.run is None else find_run(snapshot, scope.run)
         if scope.run is not None and run is None:
             return ()
@@ -72,7 +71,7 @@ def acts(
     since_ms, until_ms = dates_of(one)
     audit_filter = AuditFilter(actor=one["actor"], action=one["action"], since_ms=since_ms, until_ms=until_ms)
     with context.reading() as snapshot:
-        hidden = hidden_from(context, snapshot)
+        hidden = context.hidden_from(snapshot)
         after = after_of(snapshot, one["since"], hidden)
         return reads.audit_page(
             snapshot, audit_filter, before=before, limit=limit, hidden=hidden, after=after

@@ -14,7 +14,6 @@ import numpy as np
 from core.columns import Bools, FeedDays, Ints
 from core.flows.context import Context
 from core.flows.queries.belief import Belief, belief_in
-from core.flows.queries.blind import hidden_from
 from core.flows.queries.environments import paid_wrong
 from core.flows.queries.evaluations import outlier_graders
 from core.flows.queries.frame import DEMO_ORIGIN
@@ -141,7 +140,7 @@ def _happened(context: Context, snapshot: Snapshot, view: View) -> overview_of.H
     now_ms = context.clock() if is_awaited else None
     imports, evaluated, overdue, wrong, (passive_since, feeds) = snapshot.together(
         lambda: reads.import_rows(snapshot, _IMPORTS),
-        lambda: evaluation_columns(snapshot, filters, hidden=hidden_from(context, snapshot)),
+        lambda: evaluation_columns(snapshot, filters, hidden=context.hidden_from(snapshot)),
         lambda: _overdue(snapshot, context.clock()) if is_now else (),
         lambda: paid_wrong(snapshot) if is_now else (),
         lambda: snapshot.together(

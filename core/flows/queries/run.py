@@ -11,7 +11,6 @@ from msgspec import Meta
 
 from core.columns import UNKNOWN
 from core.flows.context import Context
-from core.flows.queries.blind import hidden_from
 from core.guidance import guidance
 from core.maths.observe import reward_of_flag
 from core.maths.policy import settings_hash
@@ -71,7 +70,7 @@ def _open_texts(context: Context, snapshot: Snapshot, run_no: int) -> None:
 def _story(context: Context, snapshot: Snapshot, position: Cursor) -> RunStory:
     (row, k), by_hand, (sources, episodes), older, newer = snapshot.together(
         lambda: _recorded(snapshot, position.run_no),
-        lambda: _by_hand(snapshot, position.run_no, hidden_from(context, snapshot)),
+        lambda: _by_hand(snapshot, position.run_no, context.hidden_from(snapshot)),
         lambda: snapshot.together(
             lambda: run_sources(snapshot, position.run_no), lambda: episodes_of_run(snapshot, position.run_no)
         ),

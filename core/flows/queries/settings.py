@@ -10,7 +10,6 @@ import numpy as np
 
 from core.columns import ArmColumns, EvaluationColumns, Floats, Ints
 from core.flows.context import Context
-from core.flows.queries.blind import hidden_from
 from core.flows.queries.chances import simulated
 from core.flows.queries.evaluations import grades_of, ready
 from core.flows.settings import changed_all
@@ -107,7 +106,7 @@ def preview_settings(context: Context, changes: Mapping[str, object]) -> Setting
         before = snapshot.settings
         columns = reads.arm_columns(snapshot)
         candidates = reads.candidates(snapshot, columns)
-        judged = evaluation_columns(snapshot, hidden=hidden_from(context, snapshot))
+        judged = evaluation_columns(snapshot, hidden=context.hidden_from(snapshot))
         latest = reads.latest_in_sessions(snapshot, _LATEST_RUNS)
     after = changed_all(before, changes)
     moved = columns
