@@ -215,9 +215,9 @@ def mean_score(score: Floats, *, prob: float = 0.95) -> Estimate:
         return no_estimate("few_runs", prob)
     value = float(score.mean())
     if n < MIN_FOR_INTERVAL:
-        return Estimate(value=value, lower=None, upper=None, prob=prob, missing="few_for_interval")
+        return no_estimate("few_for_interval", prob, value)
     if score.min() == score.max():
-        return Estimate(value=value, lower=None, upper=None, prob=prob, missing="no_variation")
+        return no_estimate("no_variation", prob, value)
     half = float(scipy.special.stdtrit(n - 1, (1 + prob) / 2) * score.std(ddof=1) / np.sqrt(n))
     return Estimate(value=value, lower=max(value - half, 0.0), upper=min(value + half, 1.0), prob=prob)
 

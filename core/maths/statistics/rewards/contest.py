@@ -252,11 +252,11 @@ def _shares(one: _Side, other: _Side, prob: float) -> tuple[Estimate, float | No
     )
     few = min(len(one[0]), len(other[0])) < MIN_FOR_INTERVAL or min(n_tasks, n_other) < MIN_FOR_FIGURE
     if few:
-        return _alone(share - share_other, "few_for_interval", prob), None
+        return no_estimate("few_for_interval", prob, share - share_other), None
     pooled = (share * worth + share_other * worth_other) / (worth + worth_other)
     error = math.sqrt(pooled * (1 - pooled) * (1 / worth + 1 / worth_other))
     if not error:
-        return _alone(share - share_other, "no_variation", prob), None
+        return no_estimate("no_variation", prob, share - share_other), None
     result = difference(share * worth, worth, share_other * worth_other, worth_other, prob=prob)
     return result, None if result.missing else 2 * float(
         scipy.special.ndtr(-abs(share - share_other) / error)
@@ -271,19 +271,15 @@ def _means(one: _Side, other: _Side, prob: float) -> tuple[Estimate, float | Non
     apart = float(one[0].mean() - other[0].mean())
     missing = next((mean.missing for mean in means if mean.missing), None)
     if missing:
-        return _alone(apart, missing, prob), None
+        return no_estimate(missing, prob, apart), None
     errors = [error_of_tasks(*side) for side in (one, other)]
     error = math.hypot(*(each for each, _ in errors))
     if not error:
-        return _alone(apart, "no_variation", prob), None
+        return no_estimate("no_variation", prob, apart), None
     freedom = error**4 / sum(each**4 / (n_tasks - 1) for each, n_tasks in errors)
     half = float(scipy.special.stdtrit(freedom, (1 + prob) / 2)) * error
     result = Estimate(value=apart, lower=apart - half, upper=apart + half, prob=prob)
     return result, 2 * float(scipy.special.stdtr(freedom, -abs(apart) / error))
-
-
-def _alone(value: float, missing: Missing, prob: float) -> Estimate:
-    return Estimate(value=value, lower=None, upper=None, prob=prob, missing=missing)
 
 
 def _by_task(model: Ints, task: Ints, amount: Floats, n_models: int) -> Floats:
@@ -328,7 +324,7 @@ def _difference(one: Floats, other: Floats, prob: float) -> tuple[Estimate, floa
         lower, upper = paired_shares(int((apart > 0).sum()), int((apart < 0).sum()), n, prob)
         return Estimate(value=mean, lower=lower, upper=upper, prob=prob), chance
     missing: Missing = "no_variation" if not error else "few_for_interval"
-    return Estimate(value=mean, lower=None, upper=None, prob=prob, missing=missing), chance
+    return no_estimate(missing, prob, mean), chance
 
 
 def flipped_chance(apart: Floats) -> float:

@@ -215,7 +215,7 @@ def _share(hits: Bools, group: Ints, prob: float) -> Estimate:
         return no_estimate("few_runs", prob)
     share, worth, n_tasks = worth_of(hits, group)
     if n < MIN_FOR_INTERVAL or n_tasks < MIN_FOR_FIGURE:
-        return Estimate(value=share, lower=None, upper=None, prob=prob, missing="few_for_interval")
+        return no_estimate("few_for_interval", prob, share)
     lower, upper = wilson(share * worth, worth, prob)
     return Estimate(value=share, lower=lower, upper=upper, prob=prob)
 
@@ -226,8 +226,7 @@ def _of_two(values: Floats, group: Ints, prob: float) -> Estimate:
         return no_estimate("few_runs", prob)
     low, high = float(values.min()), float(values.max())
     if low == high:
-        missing: Literal["no_variation"] = "no_variation"
-        return Estimate(value=low, lower=None, upper=None, prob=prob, missing=missing)
+        return no_estimate("no_variation", prob, low)
     share = _share(values == high, group, prob)
     ends = [
         None if end is None else low + (high - low) * end for end in (share.value, share.lower, share.upper)
@@ -251,9 +250,9 @@ def mean_of_tasks(values: Floats, group: Ints, prob: float) -> Estimate:
     n, mean = len(values), float(values.mean())
     error, n_tasks = error_of_tasks(values, group)
     if n < MIN_FOR_INTERVAL or n_tasks < MIN_FOR_FIGURE:
-        return Estimate(value=mean, lower=None, upper=None, prob=prob, missing="few_for_interval")
+        return no_estimate("few_for_interval", prob, mean)
     if n_tasks < MIN_FOR_PROOF and n_tasks < _SKEW * _skewness(values) ** 2:
-        return Estimate(value=mean, lower=None, upper=None, prob=prob, missing="wide_spread")
+        return no_estimate("wide_spread", prob, mean)
     half = float(scipy.special.stdtrit(n_tasks - 1, (1 + prob) / 2)) * error
     return Estimate(value=mean, lower=mean - half, upper=mean + half, prob=prob)
 

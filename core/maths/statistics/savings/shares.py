@@ -62,7 +62,7 @@ def share(hits: float, n: float, *, prob: float = 0.95) -> Estimate:
     if n < MIN_FOR_FIGURE:
         return no_estimate("few_runs", prob)
     if n < MIN_FOR_INTERVAL:
-        return Estimate(value=hits / n, lower=None, upper=None, prob=prob, missing="few_for_interval")
+        return no_estimate("few_for_interval", prob, hits / n)
     lower, upper = wilson(hits, n, prob)
     return Estimate(value=hits / n, lower=lower, upper=upper, prob=prob)
 
@@ -143,7 +143,7 @@ def difference(hits: float, n: float, hits_other: float, n_other: float, *, prob
         return no_estimate("few_runs", prob)
     first, other = hits / n, hits_other / n_other
     if least < MIN_FOR_INTERVAL:
-        return Estimate(value=first - other, lower=None, upper=None, prob=prob, missing="few_for_interval")
+        return no_estimate("few_for_interval", prob, first - other)
     low, high = wilson(hits, n, prob)
     low_other, high_other = wilson(hits_other, n_other, prob)
     return Estimate(

@@ -40,15 +40,15 @@ _ROUNDING: Final = 1e-13
 """A variance this small against the mean square is what rounding leaves of equal amounts."""
 
 
-def no_estimate(missing: Missing, prob: float) -> Estimate:
-    """Return an estimate without figure and interval.
+def no_estimate(missing: Missing, prob: float, value: float | None = None) -> Estimate:
+    """Return an estimate without an interval, and without a figure unless it is given.
 
     Examples
     --------
     >>> no_estimate("few_runs", 0.95).value is None
     True
     """
-    return Estimate(value=None, lower=None, upper=None, prob=prob, missing=missing)
+    return Estimate(value=value, lower=None, upper=None, prob=prob, missing=missing)
 
 
 def known_pair(means: Floats) -> Pair:

@@ -127,7 +127,7 @@ def fieller(above: Floats, below: Floats, prob: float = 0.95) -> Estimate:
     """
     n, ratio = len(above), float(above.sum() / below.sum())
     if n < MIN_FOR_INTERVAL:
-        return Estimate(value=ratio, lower=None, upper=None, prob=prob, missing="few_for_interval")
+        return no_estimate("few_for_interval", prob, ratio)
     t = float(scipy.special.stdtrit(n - 1, (1 + prob) / 2))
     cov = np.cov(above, below) / n
     first, second = float(above.mean()), float(below.mean())
