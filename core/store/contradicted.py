@@ -15,34 +15,13 @@ from core.records.arm import arm_type
 from core.records.layer import adapter_uri, layer_uid
 from core.records.verification import Difference
 from core.store.caches import CHUNK
-from core.store.engine import Row
 from core.store.erased import Erased
 from core.store.reads import numbered_runs
 from core.store.tables import ACTS, metadata
 from core.store.transaction import TEXTS_OF_DETAILS, Facts, Snapshot
-from core.store.version import APART_COLUMNS, AS_JUDGED, COLUMNS, NO_SOURCE, SPENT_COLUMNS, Version, load
+from core.store.version import COLUMNS, NO_SOURCE, Version, load, version_rows
 
 _SESSION: Final = COLUMNS.index("session")
-_PARTS: Final = (
-    "SELECT run_no, arm_no, flags, token_cost FROM outcome WHERE learner_id = ? AND run_no IN ({})"
-    " ORDER BY run_no, arm_no",
-    "SELECT run_no, arm_no, place, excerpt FROM evidence WHERE learner_id = ? AND run_no IN ({})"
-    " ORDER BY run_no, arm_no",
-    "SELECT run_no, arm_no, reason, rank, token_cost, draw, budget_left FROM decision"
-    " WHERE learner_id = ? AND run_no IN ({}) ORDER BY run_no, arm_no",
-    f"SELECT run_no, {', '.join(SPENT_COLUMNS)} FROM spent WHERE learner_id = ? AND run_no IN ({{}})"
-    " ORDER BY run_no, by_sub_agent, model",
-    f"SELECT run_no, {', '.join(APART_COLUMNS)} FROM spent_apart WHERE learner_id = ? AND run_no IN ({{}})"
-    f" ORDER BY run_no, {', '.join(APART_COLUMNS[:5])}",
-    "SELECT r.run_no, d.arm_no, d.version FROM defined r JOIN definition d ON d.learner_id = r.learner_id"
-    " AND d.set_key = r.set_key WHERE r.learner_id = ? AND r.run_no IN ({}) ORDER BY r.run_no, d.arm_no",
-    "SELECT run_no, history_key, marks FROM history WHERE learner_id = ? AND run_no IN ({})",
-)
-_RUNS: Final = (
-    f"SELECT run_no, uid, trace, digest, {', '.join(COLUMNS)} FROM run"
-    " WHERE learner_id = ? AND run_no IN ({})"
-)
-
 _DESCRIBES: Final = "p.said > ''"
 
 _PARENTS: Final[Mapping[str, str]] = {
@@ -222,24 +201,8 @@ class StoredVersion(NamedTuple):
 
 def contents(facts: Facts, run_nos: Sequence[int]) -> Iterator[StoredVersion]:
     """Yield the versions of runs, active and inactive."""
-    outcomes, evidence, decisions, spent, apart, definitions, history = (
-        _by_run(facts, sql, run_nos) for sql in _PARTS
-    )
-    for run_no, uid, trace, digest, *columns in facts.rows_in(_RUNS, run_nos):
-        rows = outcomes.get(run_no, ())
-        version = Version(
-            columns=tuple(columns),
-            arm_nos=tuple(number for number, *_ in rows),
-            flags=bytes(row[1] for row in rows).translate(AS_JUDGED),
-            costs=tuple(row[2] for row in rows),
-            evidence=_plain(evidence.get(run_no, ())),
-            decisions=_plain(decisions.get(run_no, ())),
-            spent=_plain(spent.get(run_no, ())),
-            definitions=_plain(definitions.get(run_no, ())),
-            history=_plain(history.get(run_no, ())),
-            apart=_plain(apart.get(run_no, ())),
-        )
-        yield StoredVersion(run_no, uid, trace, digest, version)
+    for head, values in version_rows(facts, run_nos):
+        yield StoredVersion._make((*head, Version(*values)))
     for run_no, digest, uid in facts.rows_in(
         "SELECT v.run_no, v.digest, r.uid FROM version v"
         " JOIN run r ON r.learner_id = v.learner_id AND r.run_no = v.run_no"
@@ -247,17 +210,6 @@ def contents(facts: Facts, run_nos: Sequence[int]) -> Iterator[StoredVersion]:
         run_nos,
     ):
         yield StoredVersion(run_no, uid, None, digest, load(facts, run_no, digest))
-
-
-def _by_run(facts: Facts, sql: str, run_nos: Sequence[int]) -> dict[int, list[Row]]:
-    found: dict[int, list[Row]] = defaultdict(list)
-    for run_no, *row in facts.rows_in(sql, run_nos):
-        found[run_no].append(tuple(row))
-    return found
-
-
-def _plain(rows: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(rows)
 
 
 def unlike_sources(snapshot: Snapshot) -> Iterator[Difference]:

@@ -6,7 +6,8 @@ import restores the versions of the other imports.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from hashlib import blake2b
 from itertools import chain, repeat
@@ -21,6 +22,7 @@ from core.records.bill import OWNERS, PARTS, UNKNOWN_BILL, Bill, ModelPrices, Sp
 from core.records.evidence import OBSERVATION, OBSERVED, REFERENCED, RETRACTED, Judged
 from core.records.model_kinds import unpriced_parts
 from core.records.selection import LaterDraw, Selection
+from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE
 from core.store.tables import insert_into
 from core.store.texts import StoredTexts, drop_texts, read_texts, write_texts
@@ -119,6 +121,26 @@ _ROWS: Final = {
     "apart": insert_into("spent_apart", "learner_id", "run_no", *APART_COLUMNS),
 }
 """Members of a version that are written row by row: statement."""
+_RUNS: Final = (
+    f"SELECT run_no, uid, trace, digest, {', '.join(COLUMNS)} FROM run"
+    " WHERE learner_id = ? AND run_no IN ({})"
+)
+_PARTS: Final = (
+    "SELECT run_no, arm_no, flags, token_cost FROM outcome WHERE learner_id = ? AND run_no IN ({})"
+    " ORDER BY run_no, arm_no",
+    "SELECT run_no, arm_no, place, excerpt FROM evidence WHERE learner_id = ? AND run_no IN ({})"
+    " ORDER BY run_no, arm_no",
+    "SELECT run_no, arm_no, reason, rank, token_cost, draw, budget_left FROM decision"
+    " WHERE learner_id = ? AND run_no IN ({}) ORDER BY run_no, arm_no",
+    f"SELECT run_no, {', '.join(SPENT_COLUMNS)} FROM spent WHERE learner_id = ? AND run_no IN ({{}})"
+    " ORDER BY run_no, by_sub_agent, model",
+    "SELECT r.run_no, d.arm_no, d.version FROM defined r JOIN definition d ON d.learner_id = r.learner_id"
+    " AND d.set_key = r.set_key WHERE r.learner_id = ? AND r.run_no IN ({}) ORDER BY r.run_no, d.arm_no",
+    "SELECT run_no, history_key, marks FROM history WHERE learner_id = ? AND run_no IN ({})",
+    f"SELECT run_no, {', '.join(APART_COLUMNS)} FROM spent_apart WHERE learner_id = ? AND run_no IN ({{}})"
+    f" ORDER BY run_no, {', '.join(APART_COLUMNS[:5])}",
+)
+"""Rows beside a run, in the order of the fields of its version."""
 _DEFINED: Final = insert_into("defined", "learner_id", "run_no", "set_key")
 _DEFINITION: Final = insert_into("definition", "learner_id", "set_key", "arm_no", "version")
 _VERSION: Final = insert_into("version", "learner_id", "run_no", "digest", "payload")
@@ -628,40 +650,24 @@ def mark_retracted(facts: Facts, run_nos: Sequence[int]) -> None:
     )
 
 
+def version_rows(facts: Facts, run_nos: Sequence[int]) -> Iterator[tuple[Row, tuple[Any, ...]]]:
+    """Yield number, uid, trace and digest of runs, and the fields of the versions in their rows, without texts."""
+    runs, *parts = facts.together(*[partial(facts.rows_in, sql, run_nos) for sql in (_RUNS, *_PARTS)])
+    of_run: dict[int, list[list[Row]]] = defaultdict(lambda: [[] for _ in _PARTS])
+    for at, rows in enumerate(parts):
+        for run_no, *row in rows:
+            of_run[run_no][at].append(tuple(row))
+    for run_no, uid, trace, digest, *columns in runs:
+        outcomes, evidence, decisions, *others = map(tuple, of_run[run_no])
+        flags = bytes(row[1] for row in outcomes).translate(AS_JUDGED)
+        judged = (tuple(row[0] for row in outcomes), flags, tuple(row[2] for row in outcomes))
+        yield (run_no, uid, trace, digest), (tuple(columns), *judged, evidence, decisions, None, *others)
+
+
 def read_version(facts: Facts, run_no: int) -> Version:
     """The version of a run that its rows hold; without its texts, which `whole_version` has."""
-    key = [facts.learner_id, run_no]
-    where = "WHERE learner_id = ? AND run_no = ?"
-    texts = (
-        f"SELECT {', '.join(COLUMNS)} FROM run {where}",
-        f"SELECT arm_no, flags, token_cost FROM outcome {where}",
-        f"SELECT arm_no, place, excerpt FROM evidence {where}",
-        f"SELECT arm_no, reason, rank, token_cost, draw, budget_left FROM decision {where}",
-        f"SELECT {', '.join(SPENT_COLUMNS)} FROM spent {where} ORDER BY by_sub_agent, model",
-        f"SELECT {', '.join(APART_COLUMNS)} FROM spent_apart {where} ORDER BY {', '.join(APART_COLUMNS[:5])}",
-        "SELECT d.arm_no, d.version FROM defined r JOIN definition d ON d.learner_id = r.learner_id"
-        " AND d.set_key = r.set_key WHERE r.learner_id = ? AND r.run_no = ? ORDER BY d.arm_no",
-        f"SELECT history_key, marks FROM history {where}",
-    )
-    (columns,), outcomes, evidence, decisions, spent, apart, definitions, history = facts.together(
-        *[partial(facts.connection.rows, sql, key) for sql in texts]
-    )
-    return msgspec.convert(
-        (
-            columns,
-            [number for number, *_ in outcomes],
-            bytes(row[1] for row in outcomes).translate(AS_JUDGED),
-            [row[2] for row in outcomes],
-            evidence,
-            decisions,
-            None,
-            spent,
-            definitions,
-            history,
-            apart,
-        ),
-        Version,
-    )
+    ((_, values),) = version_rows(facts, [run_no])
+    return msgspec.convert(values, Version)
 
 
 def whole_version(facts: Facts, run_no: int) -> Version:
