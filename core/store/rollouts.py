@@ -16,6 +16,7 @@ from core.errors import StoreBusy
 from core.records.rollout import Message, Started, Updated
 from core.records.times import DAY_MS
 from core.store.erased import Erased
+from core.store.mapped import Mapped, StoredAs
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
@@ -52,6 +53,9 @@ class StoredRollout(NamedTuple):
     n_events: int = 0
     n_settled: int = 0
     last_ms: int = 0
+
+
+_ROLLOUTS: Final = Mapped(StoredRollout, "rollout", problem=StoredAs("said"), n_settled=StoredAs("n_told"))
 
 
 def rollouts_of(facts: Facts, uids: Sequence[str]) -> dict[str, StoredRollout]:
@@ -179,15 +183,15 @@ def without_task(erased: Erased, event: Task) -> Task:
     return structs.replace(event, task=erased.task(event.task))
 
 
-def due_rollouts(facts: Facts, now_ms: int, at_most: int) -> list[StoredRollout]:
+def due_rollouts(facts: Facts, now_ms: int, at_most: int) -> tuple[StoredRollout, ...]:
     """Return started rollouts whose episodes must be updated."""
-    rows = facts.rows(
-        f"SELECT {', '.join(_COLUMNS)} FROM rollout WHERE learner_id = ? AND started <> '' AND n_told < n_events"
+    return _ROLLOUTS.rows(
+        facts,
+        "AND started <> '' AND n_told < n_events"
         " AND (n_events <= ? OR n_events * 10 >= n_told * 11 OR last_ms <= ? OR last_ms > ?)"
         " ORDER BY last_ms, uid LIMIT ?",
         [SMALL, now_ms - PAUSE_MS, now_ms + PAUSE_MS, at_most],
     )
-    return [StoredRollout(*row) for row in rows]
 
 
 def note_rollouts(txn: Transaction, settled: Iterable[tuple[StoredRollout, str]]) -> None:
@@ -220,11 +224,7 @@ def held_rollouts(facts: Facts) -> set[str]:
     return set(facts.column("SELECT uid FROM rollout WHERE learner_id = ?"))
 
 
-def listed_rollouts(facts: Facts, at_most: int) -> list[StoredRollout]:
+def listed_rollouts(facts: Facts, at_most: int) -> tuple[StoredRollout, ...]:
     """Return rollouts without a start, or with a problem, the latest first."""
-    rows = facts.rows(
-        f"SELECT {', '.join(_COLUMNS)} FROM rollout WHERE learner_id = ? AND (started = '' OR said <> '')"
-        " ORDER BY last_ms DESC, uid LIMIT ?",
-        [at_most],
-    )
-    return [StoredRollout(*row) for row in rows]
+    where = "AND (started = '' OR said <> '') ORDER BY last_ms DESC, uid LIMIT ?"
+    return _ROLLOUTS.rows(facts, where, [at_most])

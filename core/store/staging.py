@@ -430,12 +430,11 @@ def _continued_runs(part: Part, run_nos: Sequence[int]) -> set[int]:
 
 
 def _has_observations(part: Part, run_no: int) -> bool:
-    row = part.row(
+    return part.has_row(
         f"SELECT 1 FROM observation {BY_RUN} WHERE learner_id = ?1 AND run_no = ? AND run_no <> 0"
         " UNION ALL SELECT 1 FROM retraction WHERE learner_id = ?1 AND run_no = ? LIMIT 1",
         [run_no, run_no],
     )
-    return row is not None
 
 
 def _defer(txn: Transaction, waiting: StagedAttribution, version: Version | None) -> None:

@@ -125,12 +125,11 @@ def _empty(txn: Transaction, uids: Sequence[str]) -> None:
 
 def has_old(facts: Facts, now_ms: int) -> bool:
     """Return whether `forget_old` would delete anything."""
-    row = facts.row(
+    return facts.has_row(
         "SELECT 1 FROM trace WHERE learner_id = ? AND n_told >= n_spans"
         " AND (last_ms <= CASE WHEN n_bytes > 0 THEN ? ELSE ? END OR last_ms > ?) LIMIT 1",
         [now_ms - LIFETIME_MS, now_ms - LISTED_MS, now_ms + LISTED_MS],
     )
-    return row is not None
 
 
 def forget_old(txn: Transaction) -> None:

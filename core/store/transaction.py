@@ -512,7 +512,7 @@ class Transaction(Statements):
 
     def _has_taken(self) -> bool:
         """Return whether the learner has numbers of a kind that an unsettled import takes too."""
-        row = self.row(
+        return self.has_row(
             "SELECT 1 FROM arm WHERE learner_id = ?"
             " UNION ALL SELECT 1 FROM import WHERE learner_id = ? AND revision < ?"
             " UNION ALL SELECT 1 FROM run WHERE learner_id = ? AND revision < ?"
@@ -520,7 +520,6 @@ class Transaction(Statements):
             " AND revision < ? LIMIT 1",
             [self.learner_id, self._first_revision] * 3,
         )
-        return row is not None
 
     @property
     def last_link_no(self) -> int:

@@ -373,21 +373,19 @@ def _hours_of(snapshot: Snapshot, numbers: Sequence[int], hours: Sequence[int]) 
 def _now(snapshot: Snapshot, since_day: int, min_pulls: int) -> list[Callable[[], list[list[int]]]]:
     return [
         partial(
-            _sum_columns, snapshot, _DAYS.replace("{days}", days), [bound, snapshot.learner_id, min_pulls]
+            snapshot.connection.columns,
+            _DAYS.replace("{days}", days),
+            [bound, snapshot.learner_id, min_pulls],
         )
         for days, bound in (("day >= ?", since_day), ("day = ?", UNKNOWN))
     ]
-
-
-def _sum_columns(snapshot: Snapshot, sql: str, values: list[int]) -> list[list[int]]:
-    return snapshot.connection.columns(sql, values)
 
 
 def _as_of(snapshot: Snapshot, since_day: int, until_hour: int) -> list[Callable[[], list[list[int]]]]:
     learner = snapshot.learner_id
     dated = [DAY_HOURS, learner, since_day * DAY_HOURS, until_hour]
     return [
-        partial(_sum_columns, snapshot, _UNTIL.replace("{hours}", "hour >= ? AND hour < ?"), dated),
+        partial(snapshot.connection.columns, _UNTIL.replace("{hours}", "hour >= ? AND hour < ?"), dated),
         # -1 divided by 24 is 0 in SQL: an hour that stays one is an unknown one
-        partial(_sum_columns, snapshot, _UNTIL.replace("{hours}", "hour = ?"), [1, learner, UNKNOWN]),
+        partial(snapshot.connection.columns, _UNTIL.replace("{hours}", "hour = ?"), [1, learner, UNKNOWN]),
     ]

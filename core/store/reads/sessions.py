@@ -132,8 +132,8 @@ def arm_sessions(snapshot: Snapshot, columns: ArmColumns, places: Ints, walk: Wa
         named = [number for number in numbers.tolist() if columns.epoch[at[number]] == epoch]
         head = [snapshot.learner_id, since, until, epoch]
         queries += [
-            partial(_rows, snapshot, _SESSIONS, [*head, snapshot.revision], named),
-            partial(_rows, snapshot, _REPORTED, head, named, [DAY_MS]),
+            partial(snapshot.connection.rows_in, _SESSIONS, [*head, snapshot.revision], named),
+            partial(snapshot.connection.rows_in, _REPORTED, head, named, [DAY_MS]),
         ]
     rows = list(chain.from_iterable(snapshot.together(*queries)))
     *amounts, model, channel = zip(*rows, strict=True) if rows else [()] * 8
@@ -148,12 +148,6 @@ def arm_sessions(snapshot: Snapshot, columns: ArmColumns, places: Ints, walk: Wa
         failure_micro=(n - used) * MICRO + failure,
         since_day=None if since == 0 else since // DAY_MS,
     )
-
-
-def _rows(
-    snapshot: Snapshot, sql: str, head: list[int], values: list[int], tail: Sequence[int] = ()
-) -> list[Row]:
-    return snapshot.connection.rows_in(sql, head, values, tail)
 
 
 def first_days(snapshot: Snapshot) -> dict[int, int]:
