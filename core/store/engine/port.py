@@ -9,11 +9,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from threading import Lock
 from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args, overload
 
 from sqlalchemy import Connection as Transacted
+from sqlalchemy.exc import DBAPIError
 
 from core.records.status import ServerState
 from core.settings import Located
@@ -202,6 +203,17 @@ class Connection(ABC):
 
 def unfinished(connection: Connection) -> None:
     """Do nothing at the end of a migration (default)."""
+
+
+@contextmanager
+def unwrapped(driver_error: type[Exception]) -> Iterator[None]:
+    """Raise the driver's own error, so that it is translated like everywhere else."""
+    try:
+        yield
+    except DBAPIError as problem:
+        if isinstance(problem.orig, driver_error):
+            raise problem.orig from problem
+        raise
 
 
 class Database(ABC):

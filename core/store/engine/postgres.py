@@ -49,7 +49,6 @@ from psycopg.types.bool import BoolDumper, BoolLoader
 from psycopg.types.numeric import Int8Dumper
 from sqlalchemy import BigInteger, Float, Integer, LargeBinary, Text, create_engine
 from sqlalchemy import Connection as Transacted
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoneFree
 from sqlalchemy.pool import NullPool, PoolProxiedConnection, QueuePool
 
@@ -867,7 +866,7 @@ class Database(port.Database):
     ) -> Iterator[tuple[Transacted, Connection]]:
         """Yield one transaction; its new text columns then get the sort order of all engines."""
         engine = create_engine("postgresql+psycopg://", creator=self._connected_plainly, poolclass=NullPool)
-        with translated(self.location, "write"), _unwrapped(), engine.begin() as transacted:
+        with translated(self.location, "write"), port.unwrapped(psycopg.Error), engine.begin() as transacted:
             driver = transacted.connection.driver_connection
             assert isinstance(driver, psycopg.Connection)  # noqa: S101 - narrows the pool's Any
             connection = Connection(driver)
@@ -1143,17 +1142,6 @@ def _wait_for(socket: int) -> None:
     with DefaultSelector() as selector:
         selector.register(socket, EVENT_READ)
         selector.select()
-
-
-@contextmanager
-def _unwrapped() -> Iterator[None]:
-    """Raise the driver's own error, so that `translated` handles it."""
-    try:
-        yield
-    except DBAPIError as problem:
-        if isinstance(problem.orig, psycopg.Error):
-            raise problem.orig from problem
-        raise
 
 
 def _collate(connection: Connection) -> None:

@@ -26,7 +26,6 @@ from urllib.parse import quote
 import msgspec
 from sqlalchemy import Connection as Transacted
 from sqlalchemy import create_engine, event
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from core.errors import ArmscopeError, InvalidInput, StoreBusy, StoreUnusable
@@ -128,21 +127,10 @@ def migrating(path: Path) -> Iterator[tuple[Transacted, sqlite3.Connection]]:
             poolclass=NullPool,
         )
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
-        with _unwrapped(), engine.begin() as transacted:
+        with port.unwrapped(sqlite3.Error), engine.begin() as transacted:
             driver = transacted.connection.driver_connection
             assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - narrows the pool's Any
             yield transacted, driver
-
-
-@contextmanager
-def _unwrapped() -> Iterator[None]:
-    """Hand the driver's own error on, so that it is translated like everywhere else."""
-    try:
-        yield
-    except DBAPIError as problem:
-        if isinstance(problem.orig, sqlite3.Error):
-            raise problem.orig from problem
-        raise
 
 
 def _turn_on_log(path: Path) -> None:
