@@ -104,7 +104,8 @@ def settle_scales(txn: Transaction, numbers: Sequence[int]) -> None:
 def scales_of(facts: Facts, numbers: Collection[int]) -> Mapping[int, Scale]:
     """Return the scales in force of environments, by number: the latest active declaration, or the default."""
     sorted_numbers = sorted({*numbers})
-    return _latest(facts.rows_in(f"{_SCALES} AND environment_no IN ({{}})", sorted_numbers))
+    sql = f"{_SCALES} AND environment_no IN ({{}})"
+    return _latest(facts.connection.rows_in(sql, [facts.learner_id], sorted_numbers))
 
 
 def _latest(rows: Iterable[Row]) -> Mapping[int, Scale]:

@@ -159,10 +159,11 @@ def rated_layers(facts: Facts) -> list[int]:
 def heads_of(facts: Facts, layer_nos: Sequence[int]) -> dict[int, int]:
     """Return the head of each layer's adapter, if any: its active layer of index 1, the first made."""
     heads: dict[int, int] = {}
-    for layer_no, head_no in facts.rows_in(
+    for layer_no, head_no in facts.connection.rows_in(
         f"SELECT l.layer_no, min(h.layer_no) FROM layer l CROSS JOIN layer h {LAYERS_BY_ADAPTER}"
         f" WHERE h.learner_id = l.learner_id AND h.adapter_no = l.adapter_no AND h.layer_index = 1 AND h.{ACTIVE}"
         " AND l.learner_id = ? AND l.adapter_no <> 0 AND l.layer_no IN ({}) GROUP BY l.layer_no",
+        [facts.learner_id],
         layer_nos,
     ):
         heads[layer_no] = head_no
@@ -221,9 +222,10 @@ def _plus(sums: Sums | None, changes: Sequence[Update], last_no: int) -> Sums:
 
 
 def _stored(facts: Facts, layer_nos: Sequence[int]) -> dict[int, Sums]:
-    rows = facts.rows_in(
+    rows = facts.connection.rows_in(
         "SELECT layer_no, retrievals, successes, failures, bonus, last_no FROM layer_quality"
         " WHERE learner_id = ? AND layer_no IN ({})",
+        [facts.learner_id],
         layer_nos,
     )
     return {number: Sums._make(rest) for number, *rest in rows}
@@ -232,9 +234,10 @@ def _stored(facts: Facts, layer_nos: Sequence[int]) -> dict[int, Sums]:
 def stored_histories(facts: Facts, layer_nos: Sequence[int]) -> dict[int, dict[str, ModelHistory]]:
     """Return each model's stored history at some layers."""
     histories: dict[int, dict[str, ModelHistory]] = {}
-    for layer_no, model, rank, attempts, successes in facts.rows_in(
+    for layer_no, model, rank, attempts, successes in facts.connection.rows_in(
         "SELECT layer_no, model, rank, attempts, successes FROM model_history"
         " WHERE learner_id = ? AND layer_no IN ({})",
+        [facts.learner_id],
         layer_nos,
     ):
         history = ModelHistory(model=model, rank=rank, attempts=attempts, successes=successes)

@@ -287,11 +287,11 @@ class Statements:
 
     def column(self, sql: str, values: Iterable[object] = ()) -> list[Any]:
         """Return the values of a query's only column."""
-        return [value for (value,) in self.rows(sql, values)]
+        return [value for (value,) in self.connection.rows(sql, [self.learner_id, *values])]
 
     def distinct_in(self, sql: str, values: Sequence[object]) -> set[Any]:
         """Return the different values of the only column of a query over a list."""
-        return {value for (value,) in self.rows_in(sql, values)}
+        return {value for (value,) in self.connection.rows_in(sql, [self.learner_id], values)}
 
     def run(self, sql: str, values: Iterable[object] = ()) -> None:
         self.connection.run(sql, [self.learner_id, *values])
