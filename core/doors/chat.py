@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from core.doors.exchange import HttpAnswer, HttpCall, json_answer
-from core.doors.http.routes import Handler, Route
+from core.doors.http.routes import Route
 from core.doors.service import OPENCLAW, Service
 from core.errors import ArmscopeError, Denied, InvalidInput, StoreError, Unidentified
 from core.flows import queries
@@ -324,8 +324,8 @@ _ANSWERS: Final[dict[str, Callable[[_Requester, str], str]]] = {
 # Over HTTP
 
 
-def handler(bridges: Bridges) -> Handler:
-    """Return a handler of ``{text, channel?, sender?}`` that answers ``{reply}``, null without an answer."""
+def routes(bridges: Bridges) -> tuple[Route, ...]:
+    """Return the route that answers ``{text, channel?, sender?}`` with ``{reply}``, null without an answer."""
 
     def handle(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
         try:
@@ -338,12 +338,7 @@ def handler(bridges: Bridges) -> Handler:
             ) from problem
         return json_answer(200, {"reply": chat(service, actor, message, member_of=bridges(service, actor))})
 
-    return handle
-
-
-def routes(bridges: Bridges) -> tuple[Route, ...]:
-    """Return the route of the chat."""
-    return (Route(("POST",), "/api/v1/chat", "read", handler(bridges)),)
+    return (Route(("POST",), "/api/v1/chat", "read", handle),)
 
 
 ROUTES: Final = routes(lambda service, actor: members_behind(service.store, actor))
