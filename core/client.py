@@ -29,7 +29,7 @@ import urllib3
 from msgspec import NODEFAULT
 from urllib3.util import Retry, Timeout, parse_url
 
-from core.doors.asynchronous import AsyncLearnerProtocol, threads
+from core.doors.asynchronous import AsyncLearnerProtocol
 from core.doors.attempts import Attempts, Limits, Offers
 from core.doors.flow_parameters import parameters_of
 from core.doors.http.refusals import TooMany
@@ -405,7 +405,7 @@ class AsyncClient(AsyncLearnerProtocol):
         read_s: float | None = None,
         spool: str | Path | None = None,
     ) -> None:
-        self.learner = Client(
+        client = Client(
             url,
             token,
             learner=learner,
@@ -415,7 +415,7 @@ class AsyncClient(AsyncLearnerProtocol):
             read_s=read_s,
             spool=spool,
         )
-        self._threads, self._run_threads = threads()
+        super().__init__(client)
 
 
 def _cause(problem: urllib3.exceptions.HTTPError) -> str:

@@ -11,12 +11,12 @@ import logging
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from core.doors.asynchronous import AsyncLearnerProtocol, threads
+from core.doors.asynchronous import AsyncLearnerProtocol
 from core.doors.messages import parts_of, spent_of
 from core.doors.protocol import LearnerProtocol, RunOptions
 from core.doors.running import RunUnderWay
@@ -34,14 +34,6 @@ AnyLearner = LearnerProtocol | AsyncLearnerProtocol
 _LOG: Final = logging.getLogger("armscope")
 
 
-class _InThreads(AsyncLearnerProtocol):
-    """A blocking learner for an event loop."""
-
-    def __init__(self, learner: LearnerProtocol) -> None:
-        self.learner = learner
-        self._threads, self._run_threads = threads()
-
-
 class Requests:
     """The learner and the options of all requests of an agent. Wrong options raise here."""
 
@@ -51,10 +43,10 @@ class Requests:
                 f"A uid must be of one request, got {options['uid']!r} for all of them.",
                 next_step="Leave it out: each request gets its own.",
             )
-        # isinstance does not know the protocols.
-        self.blocking: LearnerProtocol = cast("Any", getattr(learner, "learner", learner))
-        is_blocking = self.blocking is learner
-        self.awaited = _InThreads(self.blocking) if is_blocking else cast("AsyncLearnerProtocol", learner)
+        given: Any = learner  # isinstance does not know the protocols
+        self.blocking: LearnerProtocol = getattr(given, "learner", given)
+        is_blocking = self.blocking is given
+        self.awaited: AsyncLearnerProtocol = AsyncLearnerProtocol(given) if is_blocking else given
         self.options = options
         self.blocking.run([], **options)
 
@@ -111,7 +103,7 @@ class Request:
     async def awaited_tools(self, offered: Sequence[_T], *, always: Collection[str] = ()) -> list[_T]:
         """Return the tools of the prompt, like `tools`; the selection does not block the event loop."""
         work = partial(self.tools, offered, always=always)
-        return work() if self.has_begun else await self._requests.awaited._in_run_thread(work)
+        return work() if self.has_begun else await self._requests.awaited.in_thread(work, of_run=True)
 
     def _called(self) -> Iterator[str]:
         """Yield the names of tools that were left out and called."""
@@ -197,7 +189,7 @@ class Request:
 
     async def awaited_end(self, problem: BaseException | None = None) -> None:
         """Record the run; a task that is cancelled meanwhile does not stop it."""
-        await asyncio.shield(self._requests.awaited._in_run_thread(partial(self.end, problem)))
+        await asyncio.shield(self._requests.awaited.in_thread(partial(self.end, problem), of_run=True))
 
     def _log(self, problem: Exception) -> None:
         if self._requests.options.get("on_error") == "raise":

@@ -55,9 +55,10 @@ def _awaited(
 class AsyncLearnerProtocol(Methods, Awaited):
     """`LearnerProtocol` with every operation awaited: the same parameters, answers and errors."""
 
-    learner: LearnerProtocol
-    _threads: ThreadPoolExecutor
-    _run_threads: ThreadPoolExecutor
+    def __init__(self, learner: LearnerProtocol) -> None:
+        self.learner = learner
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="armscope")
+        self._run_threads = ThreadPoolExecutor(_RUN_THREADS, thread_name_prefix="armscope-run")
 
     @classmethod
     def _method(cls, operation: Verb[..., Any]) -> Callable[..., Any]:
@@ -80,17 +81,12 @@ class AsyncLearnerProtocol(Methods, Awaited):
     ) -> None:
         await self.close()
 
-    async def in_thread(self, work: Callable[[], _R]) -> _R:
-        """Run a function in one of the learner's threads."""
+    async def in_thread(self, work: Callable[[], _R], *, of_run: bool = False) -> _R:
+        """Run a function in one of the learner's threads; a step of a request in one that waits for nothing else."""
         if self.learner._is_closed:
             return work()  # it raises `Closed`
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-
-    async def _in_run_thread(self, work: Callable[[], _R]) -> _R:
-        """Run a step of a request in a thread that waits for no other operation."""
-        if self.learner._is_closed:
-            return work()
-        return await asyncio.get_running_loop().run_in_executor(self._run_threads, work)
+        threads = self._run_threads if of_run else self._threads
+        return await asyncio.get_running_loop().run_in_executor(threads, work)
 
     async def close(self) -> None:
         """Close the database or the connections; every later call raises `Closed`."""
@@ -142,14 +138,6 @@ class AsyncLearnerProtocol(Methods, Awaited):
     status = _awaited(LearnerProtocol.status)
 
 
-def threads() -> tuple[ThreadPoolExecutor, ThreadPoolExecutor]:
-    """Return the threads of one asynchronous learner, for its operations and for its requests."""
-    return (
-        ThreadPoolExecutor(_THREADS, thread_name_prefix="armscope"),
-        ThreadPoolExecutor(_RUN_THREADS, thread_name_prefix="armscope-run"),
-    )
-
-
 class AsyncRun(Generic[_T]):
     """A `RunUnderWay` that begins and is recorded in a thread."""
 
@@ -158,7 +146,7 @@ class AsyncRun(Generic[_T]):
         self._run = run
 
     async def __aenter__(self) -> RunUnderWay[_T]:
-        return await self._learner._in_run_thread(self._run.__enter__)
+        return await self._learner.in_thread(self._run.__enter__, of_run=True)
 
     async def __aexit__(
         self,
@@ -167,5 +155,6 @@ class AsyncRun(Generic[_T]):
         trace: TracebackType | None,
     ) -> Literal[False]:
         # A task that is cancelled once more during this write does not stop the thread.
-        await asyncio.shield(self._learner._in_run_thread(lambda: self._run.__exit__(kind, problem, trace)))
+        end = partial(self._run.__exit__, kind, problem, trace)
+        await asyncio.shield(self._learner.in_thread(end, of_run=True))
         return False

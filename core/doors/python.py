@@ -16,7 +16,7 @@ from typing import Final, ParamSpec, Self, TypeVar
 
 import msgspec
 
-from core.doors.asynchronous import AsyncLearnerProtocol, threads
+from core.doors.asynchronous import AsyncLearnerProtocol
 from core.doors.attempts import Attempts, Limits, Offers
 from core.doors.protocol import ImportOptions, LearnerProtocol, TrainingRequest, recorded
 from core.doors.verbs import Methods, Verb, Verbs
@@ -229,10 +229,6 @@ class AsyncLearner(AsyncLearnerProtocol):
     ...     [(arm.arm, arm.alpha) for arm in asyncio.run(agent(folder))]
     [('tool:web:search', 4.0)]
     """
-
-    def __init__(self, learner: Learner) -> None:
-        self.learner = learner
-        self._threads, self._run_threads = threads()
 
     @classmethod
     def open(
