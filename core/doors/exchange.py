@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, Final, NamedTuple, TypedDict
+from typing import Final, NamedTuple, TypedDict
 
-import orjson
+from core.doors.terminal import json_bytes
 
 JSON = "application/json"
 ENTRY: Final = "armscope.entry"
@@ -60,11 +60,11 @@ class HttpAnswer(NamedTuple):
     pieces: Iterator[bytes] | None = None
 
 
-def json_answer(status: int, document: Any, **headers: str) -> HttpAnswer:  # noqa: ANN401 - anything JSON knows
+def json_answer(status: int, document: object, **headers: str) -> HttpAnswer:
     """Return a document as an answer; underscores in the names of headers become hyphens.
 
     >>> json_answer(405, {"ok": False}, allow="GET").headers
     {'content-type': 'application/json', 'allow': 'GET'}
     """
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return HttpAnswer(status, orjson.dumps(document), {"content-type": JSON} | named)
+    return HttpAnswer(status, json_bytes(document), {"content-type": JSON} | named)

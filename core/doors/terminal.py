@@ -52,7 +52,7 @@ def say_json(answer: object) -> None:
 
 def say_json_line(answer: object) -> None:
     """Write one of many answers: a JSON document on a line of its own."""
-    _write(_document(answer, orjson.OPT_APPEND_NEWLINE))
+    _write(json_bytes(as_plain(answer), orjson.OPT_APPEND_NEWLINE))
 
 
 def json_document(answer: object) -> bytes:
@@ -61,7 +61,7 @@ def json_document(answer: object) -> bytes:
     >>> json_document({"a": 0})
     b'{\n  "a": 0\n}\n'
     """
-    return _document(answer, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    return json_bytes(as_plain(answer), orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def as_plain(answer: object) -> object:
@@ -69,12 +69,12 @@ def as_plain(answer: object) -> object:
     return msgspec.to_builtins(answer, enc_hook=json_form)
 
 
-def _document(answer: object, option: int) -> bytes:
-    plain = as_plain(answer)
+def json_bytes(plain: object, option: int | None = None) -> bytes:
+    """Return plain values as JSON; a lone surrogate, say from a file name that is no UTF-8, is replaced."""
     try:
         return orjson.dumps(plain, option=option)
-    except orjson.JSONEncodeError:  # a lone surrogate, say from a file name that is no UTF-8
-        return orjson.dumps(whole(plain), option=option)
+    except orjson.JSONEncodeError:
+        return orjson.dumps(_whole(plain), option=option)
 
 
 def _write(document: bytes) -> None:
@@ -203,14 +203,14 @@ def _columns() -> int | None:
     return get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def whole(value: object) -> object:
+def _whole(value: object) -> object:
     """An answer with replacement characters where a text is no Unicode."""
     if isinstance(value, str):
         return value.encode(errors="surrogateescape").decode(errors="replace")
     if isinstance(value, dict):
-        return {whole(key): whole(item) for key, item in value.items()}
+        return {_whole(key): _whole(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [whole(item) for item in value]
+        return [_whole(item) for item in value]
     return value
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from core.doors.exchange import JSON, HttpAnswer, HttpCall, json_answer
-from core.doors.http.own import check_fields, document_answer
+from core.doors.http.own import check_fields
 from core.doors.http.refusals import TooMany, refused
 from core.doors.http.routes import Handler, LearnerHandler, Route
 from core.doors.qortex import TOOLS, call
@@ -70,7 +70,7 @@ def _rollouts(context: Context, call: HttpCall) -> HttpAnswer:
 
     Events may contain NaN, which Python's JSON writes: such a step has no reward, and a note.
     """
-    return document_answer(as_plain(take_events(context, _events(call.body))))
+    return json_answer(200, as_plain(take_events(context, _events(call.body))))
 
 
 def _events(body: bytes) -> list[object]:
@@ -89,21 +89,21 @@ def _events(body: bytes) -> list[object]:
 
 def _environment(context: Context, call: HttpCall) -> HttpAnswer:
     check_fields(call)
-    return document_answer({"id": _id(environment_no(context, _name(call)))})
+    return json_answer(200, {"id": _id(environment_no(context, _name(call)))})
 
 
 def _variants(context: Context, call: HttpCall) -> HttpAnswer:
     check_fields(call)
     name = _name(call)
     own = _id(environment_no(context, name))
-    return document_answer([{"name": one, "id": f"{own}/{one}"} for one in variants(context, name)])
+    return json_answer(200, [{"name": one, "id": f"{own}/{one}"} for one in variants(context, name)])
 
 
 def _difficulty(context: Context, call: HttpCall) -> HttpAnswer:
     check_fields(call, "split", "variant", "model_name")
     split, variant, model = (call.query.get(name) for name in ("split", "variant", "model_name"))
     document = task_difficulty(context, _name(call), split=split, variant=variant, model=model)
-    return document_answer({"tasks": [_task(one) for one in document]})
+    return json_answer(200, {"tasks": [_task(one) for one in document]})
 
 
 def _task(one: TaskDifficulty) -> dict[str, object]:

@@ -22,13 +22,13 @@ import msgspec
 import orjson
 
 from core.doors import documents
-from core.doors.exchange import JSON, HttpAnswer, HttpCall
+from core.doors.exchange import JSON, HttpAnswer, HttpCall, json_answer
 from core.doors.http.bodies import file_answer
-from core.doors.http.refusals import document_bytes, http_error
+from core.doors.http.refusals import http_error
 from core.doors.http.routes import MOST_BYTES, NDJSON, Handler, LearnerHandler, Route
 from core.doors.http.schemas import ApiRoute, Form, RouteText, choice
 from core.doors.service import Service
-from core.doors.terminal import as_plain
+from core.doors.terminal import as_plain, json_bytes
 from core.doors.verbs import PAGING, RECORDS, Input, Verb, Verbs, query_fields
 from core.errors import ArmscopeError, InvalidInput, StoreError
 from core.flows import queries
@@ -145,16 +145,6 @@ def _keyed(operation: Verb[..., Any], key: str, body: dict[str, object]) -> dict
 # Answers
 
 
-def document_answer(plain: object, **headers: str) -> HttpAnswer:
-    """Return a document as an answer; underscores in the names of headers become hyphens."""
-    try:
-        body = orjson.dumps(plain)
-    except orjson.JSONEncodeError:
-        body = document_bytes(plain)
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return HttpAnswer(200, body, {"content-type": JSON, **named})
-
-
 def tagged_answer(context: Context, call: HttpCall, read: Callable[[], object]) -> HttpAnswer:
     """Return what ``read`` returns, with an ETag of the learner's revision and the caller's roles; 304 if it matches.
 
@@ -166,7 +156,7 @@ def tagged_answer(context: Context, call: HttpCall, read: Callable[[], object]) 
         return HttpAnswer(
             304, b"", {"etag": tag, "cache-control": "private, no-cache", "vary": "Authorization"}
         )
-    return document_answer(read(), etag=tag, cache_control="private, no-cache", vary="Authorization")
+    return json_answer(200, read(), etag=tag, cache_control="private, no-cache", vary="Authorization")
 
 
 def _tag(view: queries.Visibility) -> str:
@@ -176,7 +166,7 @@ def _tag(view: queries.Visibility) -> str:
 
 
 def _acted(operation: Verb[..., Any], context: Context, request: Input) -> HttpAnswer:
-    return document_answer(operation.plain(context, operation.respond(context, request)))
+    return json_answer(200, operation.plain(context, operation.respond(context, request)))
 
 
 def _of_verb(operation: Verb[..., Any]) -> LearnerHandler:
@@ -396,7 +386,7 @@ def _ledger(context: Context, cursor: list[int] | None, limit: int, query: Mappi
 def _learners(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
     check_fields(call, "limit", "cursor")
     page = _after(Verbs.learners, "name")(service.whole(actor), _cursor(call, (str,)), _limit(call), {})
-    return document_answer(_page_document(page))
+    return json_answer(200, _page_document(page))
 
 
 def _sides(context: Context, call: HttpCall) -> HttpAnswer:
@@ -480,18 +470,18 @@ class ResetEffect(TypedDict):
 
 
 def _version(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noqa: ARG001 - a handler
-    return document_answer(ServerVersion(name="armscope", version=__version__))
+    return json_answer(200, ServerVersion(name="armscope", version=__version__))
 
 
 def _alive(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noqa: ARG001 - a handler
-    return document_answer(Health(ok=True, version=__version__))
+    return json_answer(200, Health(ok=True, version=__version__))
 
 
 def _health(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noqa: ARG001 - a handler
     """Return whether the database is readable; raise the error that prevents it."""
     with service.store.reading(service.whole(actor).learner):
         health, damage = Health(ok=True, version=__version__), known_damage(service.store.location)
-        return document_answer(health if damage is None else Health(**health, damage=damage))
+        return json_answer(200, health if damage is None else Health(**health, damage=damage))
 
 
 def _record(context: Context, call: HttpCall) -> HttpAnswer:
@@ -525,7 +515,7 @@ def _line_answers(results: Iterator[Mapping[str, object]]) -> HttpAnswer:
 
     def write(target: IO[bytes]) -> None:
         for result in results:
-            target.write(document_bytes(result) + b"\n")
+            target.write(json_bytes(result) + b"\n")
 
     return file_answer(207, NDJSON, write)
 
@@ -569,16 +559,15 @@ def _preview_reset(context: Context, call: HttpCall) -> HttpAnswer:
     """Return what a reset would change."""
     request = cast("Any", parsed_input(Verbs.reset, call, json_body(call.body)))
     preview = queries.preview_reset(context, arms=request.arms, types=request.types, target=request.target)
-    return document_answer(
-        ResetEffect(
-            learner=context.learner,
-            scope=preview.scope,
-            to=preview.target,
-            reset_count=len(preview.columns),
-            arm_ids=preview.columns.keys,
-            pulls=preview.columns.n_pulls,
-        )
+    effect = ResetEffect(
+        learner=context.learner,
+        scope=preview.scope,
+        to=preview.target,
+        reset_count=len(preview.columns),
+        arm_ids=preview.columns.keys,
+        pulls=preview.columns.n_pulls,
     )
+    return json_answer(200, effect)
 
 
 def _preview_repair(context: Context, call: HttpCall) -> HttpAnswer:
@@ -599,20 +588,16 @@ def _preview_repair(context: Context, call: HttpCall) -> HttpAnswer:
         )
         for one in preview.arms
     )
-    return document_answer(
-        RepairEffect(
-            learner=context.learner,
-            observation_count=preview.n,
-            corrected=preview.n_corrected,
-            arms=arms,
-        )
+    effect = RepairEffect(
+        learner=context.learner, observation_count=preview.n, corrected=preview.n_corrected, arms=arms
     )
+    return json_answer(200, effect)
 
 
 def _preview_credit(context: Context, call: HttpCall) -> HttpAnswer:
     """Return the arms that an episode's credit would move, the largest change first."""
     request = cast("Any", parsed_input(Verbs.credit_episode, call, json_body(call.body)))
-    return document_answer(as_plain(queries.preview_credit(context, request.uid, request.rule)))
+    return json_answer(200, as_plain(queries.preview_credit(context, request.uid, request.rule)))
 
 
 # The table

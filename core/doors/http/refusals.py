@@ -11,10 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-import orjson
-
-from core.doors.exchange import JSON, HttpAnswer, json_answer
-from core.doors.terminal import whole
+from core.doors.exchange import HttpAnswer, json_answer
 from core.errors import (
     ArmscopeError,
     Conflict,
@@ -202,7 +199,7 @@ def status_of(problem: ArmscopeError) -> int:
 
 def refused(problem: ArmscopeError, request: str = "") -> HttpAnswer:
     """Return an error as an answer, in the one shape of every door, with the request's id if it is known."""
-    headers = {"content-type": JSON}
+    headers: dict[str, str] = {}
     if isinstance(problem, Unidentified):
         headers["www-authenticate"] = "Bearer"
     elif isinstance(problem, TooMany):
@@ -212,7 +209,7 @@ def refused(problem: ArmscopeError, request: str = "") -> HttpAnswer:
     elif isinstance(problem, WrongMethod):
         headers["allow"] = problem.allow
     document = http_error(problem) | ({"request": request} if request else {})
-    return HttpAnswer(status_of(problem), document_bytes(document), headers)
+    return json_answer(status_of(problem), document, **headers)
 
 
 def failed(problem: Exception, request: str = "") -> HttpAnswer:
@@ -226,11 +223,3 @@ def failed(problem: Exception, request: str = "") -> HttpAnswer:
         "next": "Report the X-Request-Id to the operator. Sending it again with the same key or uid does no harm.",
     } | fields
     return json_answer(500, document)
-
-
-def document_bytes(plain: object) -> bytes:
-    """Return a document as JSON; half of a surrogate pair, say from a file name, is replaced."""
-    try:
-        return orjson.dumps(plain)
-    except orjson.JSONEncodeError:
-        return orjson.dumps(whole(plain))
