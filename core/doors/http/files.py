@@ -44,19 +44,6 @@ _MOST_HEADS_BYTES: Final = 8_000
 """Length up to which clients and proxies take a header."""
 _SPOOLED: Final = 1 << 20
 _NAME: Final = "upload"
-_LIMITS: Final = ("max_inflated_bytes", "max_rejected")
-_FIELDS: Final = (
-    "file",
-    "format",
-    "unit",
-    "phase",
-    "tools_bytes",
-    "each_event",
-    "replace",
-    "preview",
-    *_LIMITS,
-)
-
 _IMPORT_QUERY: Final[dict[str, dict[str, object]]] = {
     "file": {"type": "string", "description": "The file's name."},
     "format": {"type": "string", "enum": list(FORMATS), "description": "Instead of recognising it."},
@@ -83,7 +70,7 @@ _IMPORT_QUERY: Final[dict[str, dict[str, object]]] = {
 
 def _import(context: Context, call: HttpCall) -> HttpAnswer:
     """Import a transcript or an archive; the first ``?tools_bytes=`` bytes are a list of tools."""
-    check_fields(call, *_FIELDS)
+    check_fields(call, *_IMPORT_QUERY)
     options = {name: call.query[name] for name in ("format", "unit", "phase") if name in call.query}
     request = cast("Any", Verbs.import_.decode({"paths": [call.query.get("file", _NAME)], **options}))
     limits = {
