@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import SpooledTemporaryFile, TemporaryDirectory
 from typing import IO, Any, Final, cast, get_args
@@ -17,7 +18,7 @@ import msgspec
 
 from core.doors.exchange import HttpAnswer, HttpCall, json_answer
 from core.doors.http.bodies import file_pieces
-from core.doors.http.own import AT_LEARNER, ROOT, RUN_LINE, check_fields
+from core.doors.http.own import AT_LEARNER, ROOT, RUN_LINE, check_fields, is_true
 from core.doors.http.refusals import worded
 from core.doors.http.routes import MOST_BYTES, NDJSON, Route
 from core.doors.http.schemas import ApiRoute, RouteText
@@ -73,10 +74,9 @@ def _import(context: Context, call: HttpCall) -> HttpAnswer:
     check_fields(call, *_IMPORT_QUERY)
     options = {name: call.query[name] for name in ("format", "unit", "phase") if name in call.query}
     request = cast("Any", Verbs.import_.decode({"paths": [call.query.get("file", _NAME)], **options}))
-    limits = {
-        "inflated_bytes": _count(call, "max_inflated_bytes"),
-        "rejected_lines": _count(call, "max_rejected"),
-    }
+    limits = Limits.of(
+        inflated_bytes=_count(call, "max_inflated_bytes"), rejected_lines=_count(call, "max_rejected")
+    )
     with SpooledTemporaryFile(_SPOOLED) as tools, SpooledTemporaryFile(_SPOOLED) as content:
         n_tools = _n_tools(call)
         sizes = _received(call.pieces, cast("IO[bytes]", tools), n_tools, cast("IO[bytes]", content))
@@ -85,16 +85,16 @@ def _import(context: Context, call: HttpCall) -> HttpAnswer:
             name=call.query.get("file", _NAME), size_bytes=sizes[1], content=cast("IO[bytes]", content)
         )
         answer = import_uploaded(
-            context.for_rehearsal() if _is_true(call, "preview") else context,
+            context.for_rehearsal() if is_true(call, "preview") else context,
             [upload],
             tools=listed if n_tools else None,
             format=request.format,
             unit=request.unit,
             phase=request.phase,
             at_most_bytes=MOST_BYTES,
-            limits=Limits.of(**limits),
-            each_event=_is_true(call, "each_event"),
-            replace=_is_true(call, "replace"),
+            limits=limits,
+            each_event=is_true(call, "each_event"),
+            replace=is_true(call, "replace"),
         )
     hint = None if answer.hint is None else worded(answer.hint)
     return json_answer(200, Verbs.import_.plain(context, msgspec.structs.replace(answer, hint=hint)))
@@ -108,15 +108,6 @@ def _count(call: HttpCall, name: str) -> int | None:
             next_step="Use for example 1000, or leave it out for the default.",
         )
     return None if value is None else int(value)
-
-
-def _is_true(call: HttpCall, name: str) -> bool:
-    value = call.query.get(name, "false")
-    if value not in {"true", "false"}:
-        raise InvalidInput(
-            f"{name} must be true or false, got something else.", next_step="Leave it out for false."
-        )
-    return value == "true"
 
 
 def _n_tools(call: HttpCall) -> int:
@@ -149,39 +140,31 @@ def _training(context: Context, call: HttpCall) -> HttpAnswer:
             next_step='Send it like {"format": "sft_jsonl"}.',
         )
     operation = Verbs.export_training
-    folder = TemporaryDirectory(prefix="armscope-")
-    try:
-        target = Path(folder.name) / "rows"
+    with ExitStack() as opened:
+        target = Path(opened.enter_context(TemporaryDirectory(prefix="armscope-"))) / "rows"
         request = cast("Any", operation.decode({**body, "target": str(target)}))
         result = operation.respond(context, request)
-    except BaseException:
-        folder.cleanup()
-        raise
-    if not request.manifest:
-        kind = _CSV if request.format == "reward_csv" else NDJSON
-        return HttpAnswer(200, b"", {"content-type": kind}, pieces=file_pieces(folder, b"", [target]))
-    manifest = msgspec.json.encode(result.manifest)
-    headers = {"content-type": BYTES, FIRST_BYTES: str(len(manifest))}
-    return HttpAnswer(200, b"", headers, pieces=file_pieces(folder, manifest, [target]))
+        manifest = msgspec.json.encode(result.manifest) if request.manifest else b""
+        headers = {"content-type": _CSV if request.format == "reward_csv" else NDJSON}
+        if request.manifest:
+            headers = {"content-type": BYTES, FIRST_BYTES: str(len(manifest))}
+        return HttpAnswer(200, b"", headers, pieces=file_pieces(opened.pop_all(), manifest, [target]))
 
 
 def _backup(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
     """Return a copy of the full database, with members and texts; only for operators of all learners."""
     check_fields(call)
     context = service.whole(actor)
-    folder = TemporaryDirectory(prefix="armscope-")
-    try:
-        result = maintenance.backup(context, Path(folder.name) / "backup.db")
-    except BaseException:
-        folder.cleanup()
-        raise
-    headers = {"content-type": BYTES, "etag": f'"{result.revision}"'}
-    heads = quote(msgspec.json.encode(result.heads))
-    if len(heads) <= _MOST_HEADS_BYTES:
-        headers[HEADS] = heads
-    if result.damage is not None:
-        headers[DAMAGE] = quote(result.damage)
-    return HttpAnswer(200, b"", headers, pieces=file_pieces(folder, b"", [Path(result.file)]))
+    with ExitStack() as opened:
+        folder = Path(opened.enter_context(TemporaryDirectory(prefix="armscope-")))
+        result = maintenance.backup(context, folder / "backup.db")
+        headers = {"content-type": BYTES, "etag": f'"{result.revision}"'}
+        heads = quote(msgspec.json.encode(result.heads))
+        if len(heads) <= _MOST_HEADS_BYTES:
+            headers[HEADS] = heads
+        if result.damage is not None:
+            headers[DAMAGE] = quote(result.damage)
+        return HttpAnswer(200, b"", headers, pieces=file_pieces(opened.pop_all(), b"", [Path(result.file)]))
 
 
 def _done(operation: Verb[..., Any]) -> Callable[[Context, HttpCall], HttpAnswer]:

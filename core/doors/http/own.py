@@ -299,6 +299,16 @@ def check_fields(call: HttpCall, *names: str) -> None:
             )
 
 
+def is_true(call: HttpCall, name: str, default: str = "false") -> bool:
+    """Return a field of the query that is true or false."""
+    value = call.query.get(name, default)
+    if value not in {"true", "false"}:
+        raise InvalidInput(
+            f"{name} must be true or false, got something else.", next_step=f"Leave it out for {default}."
+        )
+    return value == "true"
+
+
 def _after(operation: Verb[..., Any], field: str, *, is_sorted: bool = True) -> _Page:
     """Return pages of a verb's rows after the one whose field the cursor has; it may be gone from sorted rows."""
 
@@ -333,12 +343,8 @@ def _findings(context: Context, call: HttpCall) -> HttpAnswer:
 def _models(context: Context, call: HttpCall) -> HttpAnswer:
     """Return models compared on the same tasks, or on all episodes."""
     check_fields(call, "paired")
-    operation, paired = Verbs.compare, call.query.get("paired", "true")
-    if paired not in {"true", "false"}:
-        raise InvalidInput(
-            "paired must be true or false, got something else.", next_step="Leave it out for true."
-        )
-    request = operation.decode({"environment": call.path_values["environment"], "paired": paired == "true"})
+    operation, paired = Verbs.compare, is_true(call, "paired", "true")
+    request = operation.decode({"environment": call.path_values["environment"], "paired": paired})
     return tagged_answer(context, call, lambda: operation.plain(context, operation.respond(context, request)))
 
 
