@@ -49,7 +49,7 @@ from core.records.observation import MAX_REQUEST_KEY_CHARS, RewardAnswer, Reward
 from core.records.parameters import EXPORT_FORMATS, ExportFormat
 from core.records.run import Run
 from core.records.run_page import Cursor, SessionCursor
-from core.records.run_query import Dates, RunQuery, SessionQuery, side_words
+from core.records.run_query import side_words
 from core.upkeep import known_damage
 from core.version import __version__
 
@@ -203,9 +203,9 @@ def _query_of(operation: Verb[..., Any], query: Mapping[str, Mapping[str, object
 
 
 class ListPage(NamedTuple):
-    """Part of a list, and the position of the next part (None at the end)."""
+    """Records of a part of a list, and the position of the next part (None at the end)."""
 
-    items: Sequence[object]
+    items: Sequence[Any]
     onward: Sequence[object] | None
 
 
@@ -235,9 +235,9 @@ def _filtered(
         def read() -> object:
             part = page(context, None if is_since else cursor, limit, query)
             if is_since:
-                marks = [cast("Any", one)["mark"] for one in part.items]
+                marks = [one.mark for one in part.items]
                 part = part._replace(onward=marks[-1:] if len(marks) == limit else None)
-            return _page_document(part)
+            return _page_document(operation, context, part)
 
         return tagged_answer(context, call, read)
 
@@ -250,9 +250,9 @@ def _fields(call: HttpCall, names: Sequence[str]) -> dict[str, object]:
     return {name: each[0] if len(each) == 1 else each for name, each in values.items() if each}
 
 
-def _page_document(page: ListPage) -> dict[str, object]:
+def _page_document(operation: Verb[..., Any], context: Context, page: ListPage) -> dict[str, object]:
     onward = None if page.onward is None else urlsafe_b64encode(orjson.dumps(list(page.onward))).decode()
-    return {"items": page.items, "next": onward}
+    return {"items": operation.plain(context, page.items), "next": onward}
 
 
 def _cursor(call: HttpCall, shape: Sequence[type | tuple[type, ...]]) -> list[Any] | None:
@@ -321,8 +321,7 @@ def _after(operation: Verb[..., Any], field: str, *, is_sorted: bool = True) -> 
         elif cursor is not None and cursor[0] in names:
             begin = names.index(cursor[0]) + 1
         end = begin + limit
-        items = cast("list[object]", operation.plain(context, rows[begin:end]))
-        return ListPage(items, [names[end - 1]] if end < len(rows) else None)
+        return ListPage(rows[begin:end], [names[end - 1]] if end < len(rows) else None)
 
     return page
 
@@ -334,8 +333,8 @@ def _findings(context: Context, call: HttpCall) -> HttpAnswer:
     request = operation.decode({"environment": call.path_values["environment"]})
 
     def page() -> object:
-        items = cast("list[object]", operation.plain(context, operation.respond(context, request)))
-        return _page_document(ListPage(items[: limit if cursor is None else 0], None))
+        rows = operation.respond(context, request)[: limit if cursor is None else 0]
+        return _page_document(operation, context, ListPage(rows, None))
 
     return tagged_answer(context, call, page)
 
@@ -348,51 +347,35 @@ def _models(context: Context, call: HttpCall) -> HttpAnswer:
     return tagged_answer(context, call, lambda: operation.plain(context, operation.respond(context, request)))
 
 
-def _runs(context: Context, cursor: list[Any] | None, limit: int, filters: Mapping[str, Any]) -> ListPage:
-    beyond = None if cursor is None else Cursor(*cursor)
-    page = queries.listed_runs(context, cursor=beyond, limit=limit, **cast("RunQuery", filters))
-    return ListPage(documents.runs(context, page.rows), page.onward)
+def _onward(read: Callable[..., Any], field: str = "before", position: Callable[..., object] = int) -> _Page:
+    """Return pages of a query, whose ``field`` takes the position that the cursor has."""
 
+    def page(context: Context, cursor: list[Any] | None, limit: int, query: Mapping[str, Any]) -> ListPage:
+        place = None if cursor is None else position(*cursor)
+        part = read(context, limit=limit, **{field: place}, **query)
+        return ListPage(part.rows, [part.onward] if isinstance(part.onward, int) else part.onward)
 
-def _sessions(context: Context, cursor: list[Any] | None, limit: int, filters: Mapping[str, Any]) -> ListPage:
-    after = None if cursor is None else SessionCursor(*cursor)
-    page = queries.listed_sessions(context, after=after, limit=limit, **cast("SessionQuery", filters))
-    return ListPage(documents.sessions(context, page.rows), page.onward)
-
-
-def _episodes(context: Context, cursor: list[Any] | None, limit: int, query: Mapping[str, Any]) -> ListPage:
-    after = None if cursor is None else EpisodeCursor(*cursor)
-    page = queries.episode_list(context, cursor=after, limit=limit, **query)
-    return ListPage([as_plain(row) for row in page.rows], page.onward)
-
-
-def _evaluations(
-    context: Context, cursor: list[int] | None, limit: int, query: Mapping[str, Any]
-) -> ListPage:
-    before = None if cursor is None else cursor[0]
-    filters, dates = query["wanted"], {name: query[name] for name in Dates.__annotations__}
-    page = queries.page_of_evaluations(context, filters, before=before, limit=limit, **cast("Dates", dates))
-    onward = None if page.onward is None else [page.onward]
-    return ListPage(documents.evaluations(context, page.rows), onward)
+    return page
 
 
 def _acts(context: Context, cursor: list[int] | None, limit: int, query: Mapping[str, Any]) -> ListPage:
     before = None if cursor is None else cursor[0]
     page = queries.acts(context, before=before, limit=limit, **query)
-    return ListPage([as_plain(entry) for entry in page.entries], None if page.next is None else [page.next])
+    return ListPage(page.entries, None if page.next is None else [page.next])
 
 
 def _ledger(context: Context, cursor: list[int] | None, limit: int, query: Mapping[str, Any]) -> ListPage:
     before = None if cursor is None else cursor[0]
     rows = queries.rewards(context, before=before, limit=limit + 1, **query)
     onward = [rows[limit - 1].row_no] if len(rows) > limit else None
-    return ListPage([as_plain(row) for row in rows[:limit]], onward)
+    return ListPage(rows[:limit], onward)
 
 
 def _learners(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
     check_fields(call, "limit", "cursor")
-    page = _after(Verbs.learners, "name")(service.whole(actor), _cursor(call, (str,)), _limit(call), {})
-    return json_answer(200, _page_document(page))
+    operation, context = Verbs.learners, service.whole(actor)
+    page = _after(operation, "name")(context, _cursor(call, (str,)), _limit(call), {})
+    return json_answer(200, _page_document(operation, context, page))
 
 
 def _sides(context: Context, call: HttpCall) -> HttpAnswer:
@@ -710,7 +693,7 @@ ROWS: Final = (
     _list(
         "episodes",
         Verbs.episode_list,
-        _episodes,
+        _onward(queries.episode_list, "cursor", EpisodeCursor),
         *_AT_NUMBER,
         of=EpisodeRow,
         words=Verbs.episode_list.words,
@@ -718,9 +701,14 @@ ROWS: Final = (
     _list("posteriors", Verbs.posteriors, _after(Verbs.posteriors, "arm"), str),
     _list("arms", Verbs.arms, _after(Verbs.arms, "arm"), str),
     _look(Verbs.versions),
-    _list("sessions", Verbs.sessions, _sessions, (int, type(None)), str),
-    _list("runs", Verbs.runs, _runs, *_AT_NUMBER),
-    _list("evaluations", Verbs.evaluations, _evaluations, int),
+    _list(
+        "sessions",
+        Verbs.sessions,
+        _onward(queries.listed_sessions, "after", SessionCursor),
+        *((int, type(None)), str),
+    ),
+    _list("runs", Verbs.runs, _onward(queries.listed_runs, "cursor", Cursor), *_AT_NUMBER),
+    _list("evaluations", Verbs.evaluations, _onward(queries.page_of_evaluations), int),
     _list("ledger", Verbs.ledger, _ledger, int),
     _list("acts", Verbs.acts, _acts, int, of=AuditEntry, words="Who changed what, the latest first."),
     _list("audit", Verbs.acts, _acts, int, of=AuditEntry, words="Who did what.", action="members"),
