@@ -38,6 +38,7 @@ from core.doors.mcp.schemas import (
 from core.doors.service import Service
 from core.doors.verbs import Verb, Verbs, verb
 from core.errors import ArmscopeError, Denied, InvalidEvaluation, InvalidInput
+from core.flows.context import Context
 from core.flows.kairos import export_call, reward_call
 from core.formats.kairos import refusal
 from core.records.actor import Action, Actor, Grant, Scope, may
@@ -46,6 +47,7 @@ from core.records.times import iso
 
 Arguments = Mapping[str, Any]
 Document = dict[str, Any]
+Call = Callable[[Service, Actor, Arguments], Document]
 ALLOWABLE: Final = ("reset", "repair", "export")
 """Tools that an agent may call only if the server is started with ``--allow``."""
 _MOST_CARRIED: Final = 500
@@ -79,7 +81,7 @@ class AgentTool(NamedTuple):
     effect: Effect
     words: str
     schema: Schema
-    call: Callable[[Service, Actor, Arguments], Document]
+    call: Call
     refuse: Callable[[AgentTool, ArmscopeError], Document] = _plainly
     allowed_as: str | None = None
 
@@ -186,19 +188,15 @@ def _kairos_refusal(tool: AgentTool, problem: ArmscopeError) -> Document:
     }
 
 
-def _reward(service: Service, actor: Actor, arguments: Arguments) -> Document:
-    answer: Document = orjson.loads(reward_call(service.context(actor), _body(arguments)))
-    return answer
+def _kairos(flow: Callable[[Context, bytes], bytes]) -> Call:
+    """Return a handler that calls a flow with the arguments as a body."""
 
+    def run(service: Service, actor: Actor, arguments: Arguments) -> Document:
+        body = json.dumps(arguments).encode()  # integers may have any size, which orjson does not write
+        answer: Document = orjson.loads(flow(service.context(actor), body))
+        return answer
 
-def _export(service: Service, actor: Actor, arguments: Arguments) -> Document:
-    answer: Document = orjson.loads(export_call(service.context(actor), _body(arguments)))
-    return answer
-
-
-def _body(arguments: Arguments) -> bytes:
-    """Return arguments as a body. Integers may have any size, which orjson does not write."""
-    return json.dumps(arguments).encode()
+    return run
 
 
 # Ours
@@ -211,39 +209,23 @@ def _learner_of(arguments: Arguments) -> str | None:
     return named
 
 
-def _verb(operation: Verb[..., Any], **fields: str) -> Callable[[Service, Actor, Arguments], object]:
-    """Return a handler that calls a verb; ``fields`` are those for which the tool has another name."""
+def _verb(operation: Verb[..., Any], usual: Mapping[str, Any] = {}, **fields: str) -> Call:
+    """Return a handler that calls a verb; a list is answered under the verb's name.
 
-    def run(service: Service, actor: Actor, arguments: Arguments) -> object:
+    ``usual`` are arguments that may be left out, ``fields`` those for which the tool has another name.
+    """
+
+    def run(service: Service, actor: Actor, arguments: Arguments) -> Document:
         context = service.context(actor, _learner_of(arguments)).of_own_door()
-        request = {fields.get(name, name): one for name, one in arguments.items() if name != "learner"}
-        return operation.plain(context, operation.respond(context, operation.decode(request)))
+        given = {**usual, **arguments}
+        request = {fields.get(name, name): one for name, one in given.items() if name != "learner"}
+        answer = operation.plain(context, operation.respond(context, operation.decode(request)))
+        return answer if isinstance(answer, dict) else {operation.name: answer}
 
     return run
 
 
-def _object(
-    run: Callable[[Service, Actor, Arguments], object],
-) -> Callable[[Service, Actor, Arguments], Document]:
-    def run_object(service: Service, actor: Actor, arguments: Arguments) -> Document:
-        document = run(service, actor, arguments)
-        assert isinstance(document, dict)  # noqa: S101 - what these verbs answer
-        return document
-
-    return run_object
-
-
-_listed_runs: Final = _verb(Verbs.runs)
-_one_session: Final = _object(_verb(Verbs.session, session="name"))
-_undone: Final = _object(_verb(Verbs.undo, id="act_id"))
-
-
-def _runs(service: Service, actor: Actor, arguments: Arguments) -> Document:
-    return {"runs": _listed_runs(service, actor, {"limit": 10, **arguments})}
-
-
-def _session(service: Service, actor: Actor, arguments: Arguments) -> Document:
-    return _one_session(service, actor, {"limit": 50, **arguments})
+_undone: Final = _verb(Verbs.undo, id="act_id")
 
 
 def _rows(service: Service, actor: Actor, arguments: Arguments) -> Document:
@@ -305,9 +287,7 @@ def _carried(service: Service, actor: Actor, arguments: Arguments) -> Document:
     }
 
 
-def _reads(
-    name: str, words: str, schema: Schema, run: Callable[[Service, Actor, Arguments], Document]
-) -> AgentTool:
+def _reads(name: str, words: str, schema: Schema, run: Call) -> AgentTool:
     """Return a tool that every reader may call."""
     return AgentTool(name, "read", "reads", words, schema, run)
 
@@ -341,7 +321,7 @@ _TABLE: Final = (
         "Judge one layer of an adapter, or one execution of it: success or failure, with a score from 0 to 1 (of a "
         "failure: how sure that is). Name who judges and by which rubric, or it is not trained on.",
         REWARD,
-        _reward,
+        _kairos(reward_call),
         _kairos_refusal,
     ),
     AgentTool(
@@ -350,7 +330,7 @@ _TABLE: Final = (
         "reads",
         "What was judged, as JSON lines to train on: trace_jsonl, reward_jsonl, sft_jsonl or preference_jsonl.",
         EXPORT,
-        _export,
+        _kairos(export_call),
         _kairos_refusal,
         allowed_as="export",
     ),
@@ -361,27 +341,27 @@ _TABLE: Final = (
         "State what a run achieved, from 0 to 1: 1 is solved, 0 is not. The latest statement of a run is in force. "
         "Arms learn nothing from it.",
         OUTCOME,
-        _object(_verb(Verbs.outcome)),
+        _verb(Verbs.outcome),
     ),
     _reads(
         "why_in_prompt",
         "Why each arm was in one run's prompt or left out, and what was observed of it. Use this when a person "
         "asks why a tool was missing; the tool runs lists runs.",
         WHY,
-        _object(_verb(Verbs.run, run="name")),
+        _verb(Verbs.run, run="name"),
     ),
     _reads(
         "runs",
         "The latest runs that pass the filters, newest first, with their uids.",
         RUNS,
-        _runs,
+        _verb(Verbs.runs, {"limit": 10}),
     ),
     _reads(
         "search",
         "Arms, runs, sessions, episodes, environments, queues and notes in whose names all words occur. Use this to "
         "find the run of a session, or an arm by a part of its id.",
         SEARCH,
-        _object(_verb(Verbs.search)),
+        _verb(Verbs.search),
     ),
     _reads(
         "rows",
@@ -397,7 +377,7 @@ _TABLE: Final = (
         "Take back every automatic observation of named arms in a span of time, such as those of a broken detector. "
         "Observations by people and graders are kept. Nothing is deleted, and a person can take it back.",
         REPAIR,
-        _object(_verb(Verbs.repair)),
+        _verb(Verbs.repair),
         allowed_as="repair",
     ),
     _reads(
@@ -405,21 +385,21 @@ _TABLE: Final = (
         "The versions of an arm's definition, such as a tool's description: when each was in use, its runs, and the "
         "belief that they alone come to. They show whether use changed with the text.",
         VERSIONS,
-        _object(_verb(Verbs.versions)),
+        _verb(Verbs.versions),
     ),
     _reads(
         "session",
         "One session: its runs in order, and the arms in their prompts, the most used first. Kept messages come only "
         "with texts, and only to callers who may read them. The tool rows lists sessions.",
         SESSION,
-        _session,
+        _verb(Verbs.session, {"limit": 50}, session="name"),
     ),
     _reads(
         "compare_sides",
         "Two models, channels, spans or runs side by side: failures, tokens, and each arm's belief and shift by "
         "source. Use this to see what changed since a day: a ends before it, b begins then.",
         SIDES,
-        _object(_verb(Verbs.compare_sides)),
+        _verb(Verbs.compare_sides),
     ),
     _reads(
         "carried",
