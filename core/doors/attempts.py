@@ -47,7 +47,6 @@ from core.records.limits import MAX_COUNT, keepable, one_of, shown, whole
 from core.records.run import Call, Inventory, Run
 from core.records.selection import Decision, Reason, Selection
 from core.records.status import SpoolCounts
-from core.records.transcript import Message
 from core.settings import seconds
 from core.spool import Spool
 
@@ -73,6 +72,7 @@ _FLUSH_S: Final = 0.5
 _LAST_FLUSH_S: Final = 2.0
 _KNOWN_S: Final = 60.0
 _MAX_OFFERS: Final = 64
+_DETECT: Final = "core.detect:detect"
 
 
 class Offers:
@@ -320,15 +320,15 @@ class Attempts:
                     self._failed(problem)
         if answer is None:
             return None, self._keep(made, _FIRST_SYNC_S if request.has_waited else _SYNC_S, afterwards)
-        for work in afterwards:
-            self._do_afterwards(work)
+        self._do(afterwards)
         return answer, "recorded"
 
-    def _do_afterwards(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except Exception as problem:
-            self._log_once("Work after a run failed: %r", problem)
+    def _do(self, afterwards: Iterable[Callable[[], None]]) -> None:
+        for work in afterwards:
+            try:
+                work()
+            except Exception as problem:
+                self._log_once("Work after a run failed: %r", problem)
 
     def _recorded(self, run: Run, limits: Limits) -> RecordAnswer:
         def work() -> RecordAnswer:
@@ -363,7 +363,7 @@ class Attempts:
     def _final(self, run: Run) -> bytes:
         """Return the request that records a run later. What its texts refer to is found now; they are left out."""
         known = self._known.settings or LearnerSettings()
-        found = _detect()(run, known.mode, known.meta_tools)
+        found: Evidence = resolve_name(_DETECT)(run, known.mode, known.meta_tools)
         arms, named = run.inventory.arms, run.inventory.named
         reply = run.texts[-1] if run.reply is None and run.texts else run.reply
         final = replace(
@@ -381,7 +381,7 @@ class Attempts:
             texts=(),
             prompt=run.prompt and run.prompt[:_SPOOLED_CHARS] if known.keep_texts else None,
             reply=reply and reply[:_SPOOLED_CHARS] if known.keep_texts else "",
-            messages=_masked()(run.transcript) if known.keep_texts else (),
+            messages=resolve_name("core.secrecy:masked_messages")(run.transcript) if known.keep_texts else (),
         )
         return msgspec.json.encode({"run": final, "ended_now": True, "references": found.references})
 
@@ -389,7 +389,12 @@ class Attempts:
         self, uid: str, body: bytes, problem: Exception, session: str | None = None
     ) -> Literal["rejected", "dropped"]:
         """Keep a run as rejected; it is dropped where the disk is full or away."""
-        why = problem if isinstance(problem, ArmscopeError) else _unexpected(problem)
+        why = problem
+        if not isinstance(why, ArmscopeError):
+            why = ArmscopeError(
+                f"A run must be recordable, got {type(problem).__name__}: {problem}.",
+                next_step="Check what was passed to it.",
+            )
         self._log_once("Run %r was rejected: %s", uid, why)
         return "rejected" if self._add(uid, body, session, _SYNC_S, why) else "dropped"
 
@@ -454,7 +459,7 @@ class Attempts:
             was_open = any(self._is_open.values())
             self._is_open = dict.fromkeys(self._is_open, True)
         if not was_open:
-            _ = _detect()  # imported by the request that failed, and by none that comes later
+            resolve_name(_DETECT)  # imported by the request that failed, and by none that comes later
             _LOG.warning(
                 "armscope does not answer, so requests continue without it; their runs are kept in %s. %s",
                 self.spool.folder,
@@ -553,8 +558,7 @@ class Attempts:
             self.spool.reject(item, problem)
         else:
             self.spool.remove(item)
-            for work in self._afterwards.pop(item.header.uid, ()):
-                self._do_afterwards(work)
+            self._do(self._afterwards.pop(item.header.uid, ()))
         if time.monotonic() - began <= self.limits.record_s:
             self._is_open["record"] = False
         return True
@@ -667,15 +671,16 @@ def fallback(costs: Mapping[str, int], settings: LearnerSettings, *, seed: int) 
     budget, left = settings.budget_tokens, settings.budget_tokens
     room = settings.k or len(costs)
     decisions = []
-    for rank, arm in enumerate((*seeds, *others), 1):
-        cost, is_seed = costs[arm], rank <= len(seeds)
-        fits = is_seed or (room > 0 and (budget == 0 or (left >= 0 and cost <= left)))
+    for rank, arm in enumerate((*seeds, *others, *excluded), 1):
+        cost, is_seed, is_excluded = costs[arm], rank <= len(seeds), rank > len(seeds) + len(others)
+        has_room = room > 0 and (budget == 0 or (left >= 0 and cost <= left))
+        fits = is_seed or (has_room and not is_excluded)
         reason: Reason = "seed" if is_seed else "baseline" if fits else "k" if room <= 0 else "budget"
         decisions.append(
             Decision(
                 arm=arm,
                 included=fits,
-                reason=reason,
+                reason="excluded" if is_excluded else reason,
                 rank=rank,
                 token_cost=cost,
                 budget_left=left if budget else None,
@@ -684,18 +689,6 @@ def fallback(costs: Mapping[str, int], settings: LearnerSettings, *, seed: int) 
         if fits:
             room -= 1
             left -= cost
-    n_decided = len(decisions)
-    decisions += [
-        Decision(
-            arm=arm,
-            included=False,
-            reason="excluded",
-            rank=n_decided + at,
-            token_cost=costs[arm],
-            budget_left=left if budget else None,
-        )
-        for at, arm in enumerate(excluded, 1)
-    ]
     return Selection(
         run_class="fallback",
         decisions=tuple(decisions),
@@ -740,20 +733,3 @@ def _marked(value: object) -> object:
     if isinstance(value, dict):
         return {_marked(key): _marked(one) for key, one in value.items()}
     return [_marked(one) for one in value] if isinstance(value, (list, tuple)) else value
-
-
-def _detect() -> Callable[..., Evidence]:
-    detect: Callable[..., Evidence] = resolve_name("core.detect:detect")
-    return detect
-
-
-def _masked() -> Callable[..., tuple[Message, ...]]:
-    masked: Callable[..., tuple[Message, ...]] = resolve_name("core.secrecy:masked_messages")
-    return masked
-
-
-def _unexpected(problem: Exception) -> ArmscopeError:
-    return ArmscopeError(
-        f"A run must be recordable, got {type(problem).__name__}: {problem}.",
-        next_step="Check what was passed to it.",
-    )
