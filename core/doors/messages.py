@@ -7,7 +7,7 @@ google-genai, ADK and the Claude Agent SDK, as objects or as JSON values, whole 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple, cast
 
 from msgspec.structs import replace
@@ -85,11 +85,6 @@ def _joined(message: object, chunks: Chunks) -> list[object]:
     except Exception:  # an SDK's object may raise anything; the same is raised where it is read
         whole = None
     return [*chunks.rest(), message] if whole is None else whole
-
-
-def call_of(name: str, arguments: object) -> Call:
-    """Return a call with the first characters of its arguments."""
-    return Call(name=name, metadata=text_of(arguments)[:METADATA_CHARS])
 
 
 def text_of(arguments: object) -> str:
@@ -233,21 +228,20 @@ def _request(message: object) -> Iterator[MessagePart]:
     for block in items_of(message, "content"):
         if _text(member(block, "type")) == _RESULT_BLOCK:
             yield _result(message, member(block, "tool_use_id"), member(block, "content"))
-    text = _content(message, blocks=_TEXT_BLOCKS)
+    text = _content(message)
     if text.strip():
         yield MessagePart("request", message, text=text)
 
 
 def _reply(message: object) -> Iterator[MessagePart]:
     """Parts of a message of the model."""
-    if text := _content(message, blocks=_TEXT_BLOCKS):
+    if text := _content(message):
         yield MessagePart("text", message, text=text)
     calls = items_of(message, "tool_calls") + items_of(message, "invalid_tool_calls")
     if not calls and (single := member(message, "function_call")) is not None:
         calls = [single]
     if not calls:
-        content = member(message, "content")
-        blocks = content if isinstance(content, list | tuple) else ()
+        blocks = items_of(message, "content")
         calls = [block for block in blocks if _text(member(block, "type")) in _CALL_BLOCKS]
     for call in calls:
         yield from _call(
@@ -287,11 +281,11 @@ def _pydantic_parts(message: object) -> Iterator[MessagePart]:
 
 def _call(message: object, call: object, *, identity: str = "") -> Iterator[MessagePart]:
     name = _text(member(call, "name"))
-    values = (member(call, one) for one in ("arguments", "args", "input"))
-    arguments = next((value for value in values if value is not None), "")
+    arguments = member(call, "arguments", "args", "input")
     if name:
-        of_call = call_of(name, arguments)
-        yield MessagePart("call", message, call=of_call, identity=identity, arguments=text_of(arguments))
+        written = "" if arguments is None else text_of(arguments)
+        of_call = Call(name=name, metadata=written[:METADATA_CHARS])
+        yield MessagePart("call", message, call=of_call, identity=identity, arguments=written)
 
 
 def _result(message: object, identity: object, content: object) -> MessagePart:
@@ -302,16 +296,15 @@ def _result(message: object, identity: object, content: object) -> MessagePart:
     return MessagePart("result", message, text=text, identity=_text(identity))
 
 
-def _content(message: object, *, blocks: frozenset[str]) -> str:
+def _content(message: object) -> str:
     """Return the text of a message, without its other blocks."""
     content = member(message, "content")
     if isinstance(content, str):
         return content
-    several = content if isinstance(content, list | tuple) else ()
     texts = (
         block if isinstance(block, str) else _text(member(block, "text"))
-        for block in several
-        if isinstance(block, str) or _text(member(block, "type")) in blocks
+        for block in items_of(message, "content")
+        if isinstance(block, str) or _text(member(block, "type")) in _TEXT_BLOCKS
     )
     return "\n".join(text for text in texts if text)
 
@@ -340,7 +333,7 @@ def spent_of(usage: object, model: str | None = None) -> tuple[Usage, Spent]:
     hour = counts.pop("cache_write_1h", None)
     named = Usage(**counts)
     parts = (named.input, named.output, named.cache_read, named.cache_write)
-    if all(member(usage, name) is None for name in _DETAILS):
+    if member(usage, *_DETAILS) is None:
         row, rest = disjoint(*parts, named.total), 0
     else:
         row = disjoint(*parts, named.input + named.output)
@@ -385,27 +378,23 @@ def _google_usage(usage: object) -> object:
 def _counts(usage: object) -> dict[str, Any]:
     """Return the counts that a usage names, by our names; details come first."""
     usage = _google_usage(usage)
-    details = next((one for one in (member(usage, name) for name in _DETAILS) if one is not None), None)
+    details = member(usage, *_DETAILS)
     lifetimes = member(usage, "cache_creation") or details
     five, hour = (member(lifetimes, f"ephemeral_{span}_input_tokens") for span in ("5m", "1h"))
-    written = _first(details, ("cache_write_tokens", "cache_creation"))
+    written = member(details, "cache_write_tokens", "cache_creation")
     if five is not None or hour is not None:
         written = max(written or 0, (five or 0) + (hour or 0))
     detailed = {
-        "cache_read": _first(details, ("cached_tokens", "cache_read")),
+        "cache_read": member(details, "cached_tokens", "cache_read"),
         "cache_write": written,
         "cache_write_1h": hour if hour is not None or five is None else 0,
     }
-    plain = {name: _first(usage, names) for name, names in _NAMES.items()}
+    plain = {name: member(usage, *names) for name, names in _NAMES.items()}
     return {
         name: value
         for name, count in plain.items()
         if (value := count if detailed.get(name) is None else detailed[name]) is not None
     }
-
-
-def _first(source: object, names: Iterable[str]) -> Any:  # noqa: ANN401 - checked as a usage
-    return next((value for value in (member(source, name) for name in names) if value is not None), None)
 
 
 def _text(value: object) -> str:

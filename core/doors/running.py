@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from core.doors.attempts import RunOutcome
 from core.doors.chunks import Chunks
-from core.doors.messages import MessagePart, call_of, parts_of, spent_of, text_of
+from core.doors.messages import MessagePart, parts_of, spent_of, text_of
 from core.errors import ArmscopeError, InvalidInput
 from core.guidance import guidance, quoted
 from core.records.achieved import check_achieved
@@ -23,7 +23,7 @@ from core.records.bill import Spent
 from core.records.candidate import tool_candidate, tool_name
 from core.records.limits import MAX_LABEL_CHARS, MAX_TOKENS, keepable, listed, shown, whole
 from core.records.limits import text as as_text
-from core.records.run import Call, Status, Usage
+from core.records.run import METADATA_CHARS, Call, Status, Usage
 from core.records.selection import Selection
 from core.records.transcript import Talk
 
@@ -216,7 +216,7 @@ class RunUnderWay(Generic[_T]):
     def _call(self, name: str, arguments: str, identity: str = "") -> None:
         known = keepable(as_text("A call's name", name, MAX_LABEL_CHARS))
         written = keepable(arguments)
-        self.calls.append(call_of(known, written))
+        self.calls.append(Call(name=known, metadata=written[:METADATA_CHARS]))
         self.talk.call(known, written, identity)
 
     @_harmless
