@@ -37,7 +37,6 @@ from typer.main import get_command
 from core.doors.cli.program.groups import CommandGroup, Program, overview
 from core.doors.cli.program.spelling import (
     ParameterInfo,
-    by_name,
     complete_bash,
     learner_names,
     request_of,
@@ -117,6 +116,17 @@ _NEGATIVE: Final = re.compile(r"-[\d.]+")
 """Argument that is read as an option although it is a number."""
 _CONTEXT: Final = "armscope context"
 """Where a command line keeps the context that was opened for it."""
+_ABORTED: Final = {
+    "ok": False,
+    "error": "Stopped before anything was done.",
+    "code": "aborted",
+    "next": "Run it again when you are ready.",
+}
+_STOPPED: Final = {
+    **_ABORTED,
+    "error": "Stopped; something was stored before.",
+    "next": "What changed, and the way back: armscope status, armscope undo.",
+}
 
 Fields: TypeAlias = dict[str, Any]
 """Fields of a verb's input, by name. `command` makes an option of each."""
@@ -237,11 +247,11 @@ def command(
         first, *every = inspect.signature(function, eval_str=True).parameters.values()
         own = [one for one in every if one.name not in omit]
         explicit = {one.name for one in own} | _EVERYWHERE.keys() | {*omit}
-        parts: dict[str, list[inspect.Parameter]] = {}
-        for one in own:
-            if one.annotation is Fields:
-                fields = spelled(verb(takes or named).input, options or {}, explicit)
-                parts[one.name] = list(fields)
+        parts = {
+            one.name: list(spelled(verb(takes or named).input, options or {}, explicit))
+            for one in own
+            if one.annotation is Fields
+        }
 
         @wraps(function)
         def run(line: typer.Context, **values: Any) -> None:  # noqa: ANN401 - each command's own options
@@ -253,8 +263,10 @@ def command(
             with _to_its_end(line):
                 function(line, **values)
 
-        spread = [part for one in own for part in parts.get(one.name, [by_name(one)])]
-        whole = inspect.Signature([first, *spread, *_EVERYWHERE.values()], return_annotation=None)
+        spread = [part for one in own for part in parts.get(one.name, [one])]
+        # Keyword-only, so that only the help depends on the order.
+        named_only = [part.replace(kind=inspect.Parameter.KEYWORD_ONLY) for part in spread]
+        whole = inspect.Signature([first, *named_only, *_EVERYWHERE.values()], return_annotation=None)
         run.__signature__ = whole  # type: ignore[attr-defined]
         run.__annotations__ = {one.name: one.annotation for one in whole.parameters.values()}
         heads = [words or (None if match is None else match.words), inspect.getdoc(function)]
@@ -379,9 +391,12 @@ def _to_its_end(line: typer.Context) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         _ignore_interrupts()
-        raise _Stopped(has_written=_has_written(line)) from None
+        context: Context | None = line.meta.get(_CONTEXT)
+        has_written = context is not None and context.store.database.has_written
+        raise _Stopped(has_written=has_written) from None
     except Exception as problem:
-        cause = _damage_behind(line, problem)
+        context = line.meta.get(_CONTEXT)
+        cause = None if context is None else context.store.damage_behind(problem, context.learner)
         if cause is None:
             raise
         raise cause from problem
@@ -402,16 +417,6 @@ def _ignore_interrupts() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _has_written(line: typer.Context) -> bool:
-    context: Context | None = line.meta.get(_CONTEXT)
-    return context is not None and context.store.database.has_written
-
-
-def _damage_behind(line: typer.Context, problem: Exception) -> ArmscopeError | None:
-    context: Context | None = line.meta.get(_CONTEXT)
-    return None if context is None else context.store.damage_behind(problem, context.learner)
-
-
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command and exit with its code; every error has the one shape."""
     heard = signal.getsignal(signal.SIGINT)
@@ -425,7 +430,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         say_error(problem, as_json=as_json)
         sys.exit(1)
     except typer.Abort:
-        say_error(_aborted(), as_json=as_json)
+        say_error(_ABORTED, as_json=as_json)
         sys.exit(1)
     except typer.TyperException as problem:
         _usage(problem, words, as_json=as_json)
@@ -434,7 +439,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.exit(1)
     except (KeyboardInterrupt, _Stopped) as problem:
         _ignore_interrupts()
-        say_error(_stopped() if getattr(problem, "has_written", False) else _aborted(), as_json=as_json)
+        say_error(_STOPPED if getattr(problem, "has_written", False) else _ABORTED, as_json=as_json)
         sys.exit(130)
     finally:
         if threading.current_thread() is threading.main_thread():
@@ -462,24 +467,6 @@ def _usage(problem: typer.TyperException, words: Sequence[str], *, as_json: bool
         further = f"Write options of the agent behind --, such as: {where} claude -- --model opus"
     say_error({"ok": False, "error": message, "code": "usage", "next": further}, as_json=as_json)
     sys.exit(getattr(problem, "exit_code", 2))
-
-
-def _aborted() -> dict[str, object]:
-    return {
-        "ok": False,
-        "error": "Stopped before anything was done.",
-        "code": "aborted",
-        "next": "Run it again when you are ready.",
-    }
-
-
-def _stopped() -> dict[str, object]:
-    return {
-        "ok": False,
-        "error": "Stopped; something was stored before.",
-        "code": "aborted",
-        "next": "What changed, and the way back: armscope status, armscope undo.",
-    }
 
 
 def global_options(line: typer.Context) -> GlobalOptions:

@@ -13,7 +13,7 @@ from contextlib import closing, redirect_stdout, suppress
 from copy import copy
 from functools import cache
 from io import StringIO
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, TypeAlias, get_args, get_origin, get_type_hints
 
 import msgspec
 import typer
@@ -23,9 +23,6 @@ from core.doors.verbs import Input, verb
 from core.errors import ArmscopeError
 from core.records.arm import ARM_TYPES
 from core.settings import Settings, set_variables, variable
-
-if TYPE_CHECKING:
-    from core.flows.context import Context
 
 ParameterInfo: TypeAlias = ArgumentInfo | OptionInfo
 _METAVARS: Final[Mapping[str, str]] = {
@@ -128,11 +125,6 @@ def _annotated(hint: Any, info: ParameterInfo) -> Any:  # noqa: ANN401 - a type
     return Annotated[list[str] | None, info]
 
 
-def by_name(one: inspect.Parameter) -> inspect.Parameter:
-    """Return the same parameter as keyword-only, so that only the help depends on the order."""
-    return one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-
-
 def _filled(info: ParameterInfo, meta: msgspec.Meta) -> ParameterInfo:
     """Return an option with the description and limits of its field where it has none of its own."""
     filled = copy(info)
@@ -164,21 +156,17 @@ def types_of(names: list[str] | None) -> list[str] | None:
 
 def arm_ids(line: typer.Context, incomplete: str) -> list[str]:
     """Return arm ids that begin with the incomplete word."""
-    from core.flows.context import arm_ids as ids
-
-    return _candidates(line, incomplete, ids)
+    return _candidates(line, incomplete, "arm_ids")
 
 
 def learner_names(line: typer.Context, incomplete: str) -> list[str]:
     """Return learner names that begin with the incomplete word."""
-    from core.flows.context import learner_names as names
-
-    return _candidates(line, incomplete, names)
+    return _candidates(line, incomplete, "learner_names")
 
 
-def _candidates(line: typer.Context, incomplete: str, find: Callable[[Context], Sequence[str]]) -> list[str]:
-    """Return completions; no database is created and errors give no completion."""
-    from core.flows.context import open_context
+def _candidates(line: typer.Context, incomplete: str, query: str) -> list[str]:
+    """Return completions by a query of contexts; no database is created and errors give no completion."""
+    from core.flows import context as contexts
 
     parameters = dict(line.find_root().params)
     parameters |= {name: value for name, value in line.params.items() if value is not None}
@@ -186,9 +174,9 @@ def _candidates(line: typer.Context, incomplete: str, find: Callable[[Context], 
         settings = Settings.from_environment(
             database=parameters.get("database"), learner=parameters.get("learner")
         )
-        context = open_context(settings, create=False, whole=True)
+        context = contexts.open_context(settings, create=False, whole=True)
         with closing(context.store):
-            names = find(context)
+            names = getattr(contexts, query)(context)
     except ArmscopeError:
         return []
     return [name for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name)][:_MOST]
