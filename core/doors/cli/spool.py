@@ -32,7 +32,6 @@ from core.spool import Header, Spool, spools
 
 if TYPE_CHECKING:
     from core.doors.protocol import LearnerProtocol
-    from core.records.rollout import RolloutRow, TraceRow
 
 SPOOL = group("spool", words="List the runs that wait to be recorded, send them, or clear rejected ones.")
 _SHOWN: Final = 3
@@ -61,19 +60,6 @@ SPOOLS: Final[Table[SpoolRow]] = Table(
 )
 
 
-class SpoolCleared(msgspec.Struct, frozen=True, kw_only=True):
-    """Number of rejected runs that were removed."""
-
-    cleared: int
-
-
-class SpoolSent(msgspec.Struct, frozen=True, kw_only=True):
-    """Runs that were sent from a spool, and those that are left; a sent run keeps the time of its request."""
-
-    sent: int
-    left: SpoolCounts
-
-
 @command(
     "list", inside=SPOOL, words="List the spools of this user, by address.", examples=["spool", "spool list"]
 )
@@ -98,15 +84,17 @@ def send(
     rejected: Annotated[bool, typer.Option("--rejected", help="Send rejected runs once more.")] = False,
 ) -> None:
     """Without --learner it sends those of every learner. A run without an answer waits on; a repeat counts once."""
-    number, left = 0, SpoolCounts()
+    number, counts = 0, list[SpoolCounts]()
     for learner in _senders(line, server):
         try:
-            number += learner._attempts.send_all(rejected=rejected)
+            number += learner._attempts.send_all(rejected=rejected)  # each keeps the time of its request
         finally:
             learner._attempts.close()
-        left = _sum(left, learner._attempts.counts())
-    result = SpoolSent(sent=number, left=left)
-    done(line, result, lambda: say(f"{number_of(result.sent, 'run')} sent; {spool_words(result.left)}."))
+        counts.append(learner._attempts.counts())
+    names = SpoolCounts.__struct_fields__
+    left = SpoolCounts(**{name: sum(getattr(one, name) for one in counts) for name in names})
+    words = f"{number_of(number, 'run')} sent; {spool_words(left)}."
+    done(line, {"sent": number, "left": left}, lambda: say(words))
 
 
 @command(
@@ -128,8 +116,8 @@ def clear(
         check_terminal("a removal", "removed")
         say(f"Remove {number_of(number, 'rejected run')} for good. They can't be sent again.")
         typer.confirm("Go on?", abort=True)
-    result = SpoolCleared(cleared=sum(one.clear() for one in chosen))
-    done(line, result, lambda: say(f"{number_of(result.cleared, 'rejected run')} removed."))
+    cleared = sum(one.clear() for one in chosen)
+    done(line, {"cleared": cleared}, lambda: say(f"{number_of(cleared, 'rejected run')} removed."))
 
 
 def _chosen(options: GlobalOptions, server: str | None) -> list[Spool]:
@@ -163,14 +151,6 @@ def _senders(line: typer.Context, server: str | None) -> Iterator[LearnerProtoco
 def _learners(there: Spool, named: str | None) -> list[str]:
     known = [one.about.learner for one in spools() if one.about.address == there.about.address]
     return known if named is None else [named]
-
-
-def _sum(one: SpoolCounts, other: SpoolCounts) -> SpoolCounts:
-    return SpoolCounts(
-        waiting=one.waiting + other.waiting,
-        rejected=one.rejected + other.rejected,
-        dropped=one.dropped + other.dropped,
-    )
 
 
 def spool_words(counts: SpoolCounts) -> str:
@@ -213,17 +193,5 @@ def _say(rows: list[SpoolRow]) -> None:
     say("Send them once more: armscope spool send --rejected. Remove them: armscope spool clear.")
 
 
-@reads("rollouts", examples=["rollouts"])
-def _say_rollouts(rows: list[RolloutRow]) -> None:
-    if rows:
-        say_table(machine.ROLLOUTS, rows)
-    else:
-        say("Every rollout that was sent is an episode.")
-
-
-@reads("traces", examples=["traces"])
-def _say_traces(rows: list[TraceRow]) -> None:
-    if rows:
-        say_table(machine.TRACES, rows)
-    else:
-        say("Every trace that was sent is a run.")
+reads("rollouts", empty="Every rollout that was sent is an episode.", examples=["rollouts"])(machine.ROLLOUTS)
+reads("traces", empty="Every trace that was sent is a run.", examples=["traces"])(machine.TRACES)

@@ -293,11 +293,12 @@ def reads(
     *,
     with_format: bool = False,
     with_left_out: bool = False,
+    empty: str = "",
     **spelling: Unpack[Spelling],
 ) -> Callable[[Show], Show]:
     """Register a command that calls a verb. The decorated function or table shows its answer.
 
-    ``with_format`` offers rows for programs. ``with_left_out`` ends with `say_left_out`.
+    ``with_format`` offers rows for programs. ``with_left_out`` ends with `say_left_out`. ``empty`` is for no rows.
     """
     one = verb(spelling.get("takes", name))
     if not with_format:
@@ -309,7 +310,12 @@ def reads(
             result = one.call(context, **values)
 
             def words() -> None:
-                say_table(show, result) if isinstance(show, Table) else show(result)
+                if empty and not result:
+                    say(empty)
+                elif isinstance(show, Table):
+                    say_table(show, result)
+                else:
+                    show(result)
                 if with_left_out:
                     say_left_out(context)
 
