@@ -227,7 +227,7 @@ class Client(LearnerProtocol):
             answer = msgspec.json.decode(_first(response, "first"), type=ExportAnswer)
             if second is not None:
                 second.write(_first(response, "second"))
-            _copy(response, opened)
+            shutil.copyfileobj(response, opened, _PIECE_BYTES)
         return msgspec.structs.replace(
             answer, file=str(file), observations_file=None if beside is None else str(beside)
         )
@@ -241,7 +241,7 @@ class Client(LearnerProtocol):
             response = files.enter_context(self._streamed("POST", f"{self._base}/training", body))
             content = msgspec.json.decode(_first(response, "first"), type=TrainingManifest)
             content = msgspec.structs.replace(content, file=file.name)
-            _copy(response, opened)
+            shutil.copyfileobj(response, opened, _PIECE_BYTES)
             if second is not None:
                 second.write(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
         name = None if beside is None else str(beside)
@@ -249,7 +249,7 @@ class Client(LearnerProtocol):
 
     def _backup(self, file: Path) -> BackupAnswer:
         with new_file(file) as opened, self._streamed("GET", f"{self._root}/backup") as response:
-            _copy(response, opened)
+            shutil.copyfileobj(response, opened, _PIECE_BYTES)
             revision = int(response.headers["etag"].strip('"'))
             heads = msgspec.json.decode(
                 unquote(response.headers.get("armscope-heads", "{}")), type=dict[str, str]
@@ -476,11 +476,6 @@ def _unreadable(file: Path, problem: OSError) -> UnreadableSource:
         f"A file must be readable, got {problem.strerror} ({file.name}).",
         next_step="Check its name; nothing was sent.",
     )
-
-
-def _copy(answer: urllib3.BaseHTTPResponse, file: IO[bytes]) -> None:
-    while piece := answer.read(_PIECE_BYTES):
-        file.write(piece)
 
 
 def _check(status: int, kind: str | None, body: bytes) -> None:

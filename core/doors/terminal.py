@@ -105,16 +105,11 @@ def say_text(text: str) -> None:
     _write(text.encode())
 
 
-def say_cells(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Collection[int] = ()) -> None:
-    """Write a table for a person; columns of ``numbers`` are set to the right."""
-    shown = [[printable(cell) for cell in row] for row in rows]
-    bold = partial(_styled, sys.stdout, _BOLD)
-    _say(sys.stdout, table_lines(heads, shown, numbers=numbers, columns=_columns(), styled=bold))
-
-
 def say_table(table: Table[Record], rows: Iterable[Record]) -> None:
-    """Write records as their description shows them."""
-    say_cells(table.heads, table.cells(rows), numbers=table.numbers)
+    """Write records for a person, as their description shows them."""
+    shown = [[printable(cell) for cell in row] for row in table.cells(rows)]
+    bold = partial(_styled, sys.stdout, _BOLD)
+    _say(sys.stdout, table_lines(table.heads, shown, numbers=table.numbers, columns=_columns(), styled=bold))
 
 
 def say_rows(rows: Sequence[object], form: Literal["csv", "tsv", "nl"]) -> None:

@@ -137,8 +137,9 @@ def send(message: Message, *, at_s: int, resolve: Resolve = resolved) -> SendRes
     bytes or more), ``unresolved``, ``private address``, ``timeout``, ``TLS`` (no certificate of that name), or
     ``unreachable``.
     """
+    if (key := key_of(secret(message.webhook.secret_from) or "")) is None:
+        return _result(message, "no secret", ok=False)
     try:
-        key = _key(message)
         status = _post(_target(message, resolve), message, key, at_s)
     except _Refused as refusal:
         return _result(message, str(refusal), ok=False)
@@ -148,13 +149,6 @@ def send(message: Message, *, at_s: int, resolve: Resolve = resolved) -> SendRes
 def has_secret(secret_from: str) -> bool:
     """Return whether a variable has a secret in this process."""
     return key_of(secret(secret_from) or "") is not None
-
-
-def _key(message: Message) -> bytes:
-    key = key_of(secret(message.webhook.secret_from) or "")
-    if key is None:
-        raise _Refused("no secret")
-    return key
 
 
 def _result(message: Message, result: str, *, ok: bool) -> SendResult:

@@ -9,7 +9,6 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from core.doors.cli.program.app import (
@@ -35,14 +34,6 @@ if TYPE_CHECKING:
     from core.doors.protocol import LearnerProtocol
 
 DEFAULT_PORT = 8502
-
-
-class Listening(msgspec.Struct, frozen=True, kw_only=True):
-    """``learner`` None: any of several, as programs name them."""
-
-    url: str
-    database: str
-    learner: str | None
 
 
 @command(
@@ -116,7 +107,6 @@ def api(
             "--require-token.",
         )
     service = Service.of(context)
-    learner = service.learner
     app = doors(
         service,
         hosts=[address, *(host or ())],
@@ -125,9 +115,10 @@ def api(
         layers_per_minute=layers,
     )
     chosen = claimable_port(address, port)
-    at = Listening(url=url_of(address, chosen) + path, database=str(context.store.location), learner=learner)
-    whose = learner or "the learner that they name, or the only one"
-    done(line, at, lambda: say(f"armscope answers programs for {whose} at {at.url} (stop: Ctrl+C)."))
+    url = url_of(address, chosen) + path
+    at = {"url": url, "database": str(context.store.location), "learner": service.learner}
+    whose = service.learner or "the learner that they name, or the only one"
+    done(line, at, lambda: say(f"armscope answers programs for {whose} at {url} (stop: Ctrl+C)."))
     start_log(log_format, log_level)
     checked = replace(context, on_act=acting("alerts"))
     watch = Watch(lambda: checked).start()

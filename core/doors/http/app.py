@@ -37,9 +37,9 @@ from core.doors.http.guard import (
     check_body_type,
 )
 from core.doors.http.refusals import Full, TooMany, TooSlow, WrongMethod, failed, refused
-from core.doors.http.routes import Route
+from core.doors.http.routes import Route, nowhere
 from core.doors.service import Service
-from core.errors import ArmscopeError, Denied, InvalidInput, NotFound, Unidentified
+from core.errors import ArmscopeError, Denied, InvalidInput, Unidentified
 from core.formats.strict import MAX_BODY_BYTES
 from core.records.actor import Action, Actor, authorise, may
 from core.records.learner import Sticky
@@ -116,7 +116,7 @@ class Api:
         self._n_draining = 0
         self._router = Router(
             [PathRoute(path, _Endpoint(self, path, named)) for path, named in _by_path(routes).items()],
-            default=_nowhere,
+            default=nowhere,
             redirect_slashes=False,
         )
         # Any origin is allowed here, because the guard refuses foreign pages before.
@@ -332,10 +332,6 @@ def _by_path(routes: Sequence[Route]) -> dict[str, dict[str, Route]]:
     for route in sorted(routes, key=lambda one: (":path}" in one.path, one.path.count("{"))):
         paths.setdefault(route.path, {}).update(dict.fromkeys(route.methods, route))
     return paths
-
-
-async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001 - an ASGI application
-    raise NotFound("There is nothing at this path.", next_step="GET /api/v1/openapi.json lists the paths.")
 
 
 class _Endpoint:

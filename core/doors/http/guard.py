@@ -149,11 +149,6 @@ def has_proxy_headers(headers: Iterable[str]) -> bool:
     return _PROXY_HEADER.search("\n".join(headers).replace("_", "-")) is not None
 
 
-def is_proxy_header(name: str) -> bool:
-    """Return whether proxies add a header of this name."""
-    return has_proxy_headers([name])
-
-
 def check_address(listener: Listener, headers: Mapping[str, str], version: str = "1.1") -> None:
     """Raise for a foreign Host, a proxy's header, a body with two lengths, or HTTP/1.0 without sign-in."""
     host = host_of(headers.get("host", ""))

@@ -8,7 +8,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from core.doors.http.address import address_of
-from core.doors.http.guard import is_proxy_header
+from core.doors.http.guard import has_proxy_headers
 from core.errors import InvalidInput
 
 
@@ -41,7 +41,9 @@ class Proxied:
     def _plain(self, scope: Scope) -> Scope:
         headers = Headers(scope=scope)
         allowed = [
-            (name, value) for name, value in scope["headers"] if not is_proxy_header(name.decode("latin-1"))
+            (name, value)
+            for name, value in scope["headers"]
+            if not has_proxy_headers([name.decode("latin-1")])
         ]
         plain = {**scope, "headers": allowed}
         if self._is_named(scope):

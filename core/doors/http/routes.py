@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, NoReturn
 
 from core.doors.exchange import JSON, HttpAnswer, HttpCall
 from core.doors.http.refusals import refused
@@ -21,7 +21,8 @@ MOST_BYTES: Final = 1 << 30
 """Largest body of a route that streams."""
 
 
-def _no_handler(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noqa: ARG001 - a handler
+def nowhere(*_: object) -> NoReturn:
+    """Refuse any request: as a handler, and as an ASGI application."""
     raise NotFound("There is nothing at this path.", next_step="GET /api/v1/openapi.json lists the paths.")
 
 
@@ -39,7 +40,7 @@ class Route(NamedTuple):
     methods: tuple[str, ...]
     path: str
     action: Action
-    handler: Handler = _no_handler
+    handler: Handler = nowhere
     public: bool = False
     takes: tuple[str, ...] = (JSON,)
     streams: int = 0
