@@ -30,7 +30,7 @@ from msgspec import NODEFAULT
 from urllib3.util import Retry, Timeout, parse_url
 
 from core.doors.asynchronous import AsyncLearnerProtocol
-from core.doors.attempts import Attempts, Limits, Offers
+from core.doors.attempts import Limits
 from core.doors.flow_parameters import parameters_of
 from core.doors.http.refusals import TooMany
 from core.doors.protocol import ImportOptions, LearnerProtocol, TrainingRequest, recorded
@@ -107,11 +107,8 @@ class Client(LearnerProtocol):
         self._read_s = seconds("ARMSCOPE_READ_S", read_s, _ANSWER_S)
         self._readers = Threads()
         kept = Spool.of_server(url, learner, parent=None if spool is None else Path(spool))
-        self._attempts = Attempts(self, limits, kept)
+        super().__init__(learner, limits, kept)
         self._limited = threading.local()
-        self._name = learner
-        self._offers = Offers()
-        self._is_closed = False
         self._root = f"{url.rstrip('/')}/api/v1"
         self._base = f"{self._root}/learners/{quote(learner, safe='')}"
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}

@@ -34,9 +34,9 @@ from typing import (
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from core.doors.attempts import Attempts, Offers, OnError, Request, RunOutcome
+from core.doors.attempts import Attempts, Limits, Offers, OnError, Request, RunOutcome
 from core.doors.flow_parameters import signature_of, words_of
-from core.doors.running import RunUnderWay
+from core.doors.running import RunUnderWay, arm_of
 from core.doors.verbs import SCORED, Blocking, Methods, Verb, Verbs, verb
 from core.errors import ArmscopeError, Conflict, InvalidArm, InvalidBatch, InvalidInput, NotFound
 from core.frames import RowList, RowTuple
@@ -51,7 +51,6 @@ from core.records.answers import (
 from core.records.arm import Arm, ArmType, check_key, skill_name, token_cost_of
 from core.records.batch import BatchAnswer, BatchLine
 from core.records.bill import Spent, heaviest, merged
-from core.records.candidate import tool_candidate
 from core.records.corrections import Target
 from core.records.environment import ModelComparison
 from core.records.import_answer import ImportAnswer
@@ -64,6 +63,7 @@ from core.records.run_story import RunStory
 from core.records.selection import Selection
 from core.records.status import Status as LearnerStatus
 from core.records.training import Pairing, TrainingAnswer, TrainingFormat, TrainingOptions
+from core.spool import Spool
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -133,10 +133,11 @@ class TrainingRequest(TrainingOptions):
 class LearnerProtocol(Methods, Blocking):
     """One learner: it selects, records, rewards, resets, undoes and reports. Safe to share between threads."""
 
-    _name: str
-    _offers: Offers
-    _attempts: Attempts
-    _is_closed: bool
+    def __init__(self, name: str, limits: Limits, spool: Spool) -> None:
+        self._name = name
+        self._offers = Offers()
+        self._is_closed = False
+        self._attempts = Attempts(self, limits, spool)
 
     @property
     def name(self) -> str:
@@ -648,13 +649,6 @@ def run_uid(uid: str) -> str:
 
 def _named_arms(named: Iterable[object] | None) -> tuple[Arm, ...]:
     return tuple(named_arm_of(arm) for arm in listed("named", named or ()))
-
-
-def arm_of(arm: object) -> Arm:
-    """Return an offered arm: an arm, an id, or a tool as an SDK defines it."""
-    if isinstance(arm, Arm):
-        return arm
-    return Arm(key=arm) if isinstance(arm, str) else tool_candidate(arm)
 
 
 def named_arm_of(arm: object) -> Arm:

@@ -12,12 +12,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Final, ParamSpec, Self, TypeVar
+from typing import Any, Final, ParamSpec, Self, TypeVar
 
 import msgspec
 
 from core.doors.asynchronous import AsyncLearnerProtocol
-from core.doors.attempts import Attempts, Limits, Offers
+from core.doors.attempts import Limits
 from core.doors.protocol import ImportOptions, LearnerProtocol, TrainingRequest, recorded
 from core.doors.verbs import Methods, Verb, Verbs
 from core.errors import ArmscopeError, Closed, Denied, StoreError
@@ -105,12 +105,9 @@ class Learner(LearnerProtocol):
     """A learner of a database, with the operations of `LearnerProtocol`; once closed, they raise `Closed`."""
 
     def __init__(self, context: Context, limits: Limits | None = None, *, spool: Path | None = None) -> None:
-        self._name = context.learner
-        self._offers = Offers()
-        self._is_closed = False
         self._context = context
         kept = Spool.of_database(context.store.location, context.learner, parent=spool)
-        self._attempts = Attempts(self, Limits.of() if limits is None else limits, kept)
+        super().__init__(context.learner, Limits.of() if limits is None else limits, kept)
         _ = Verbs.select.function, Verbs.record.function  # read before any time is limited
 
     @property
@@ -159,20 +156,12 @@ class Learner(LearnerProtocol):
         return self._context.entropy()
 
     def _import(self, paths: Sequence[Path], options: ImportOptions) -> ImportAnswer:
+        given: dict[str, Any] = {**options}
         limits = resolve_name("core.formats:Limits").of(
-            inflated_bytes=options["max_inflated_bytes"], rejected_lines=options["max_rejected"]
+            inflated_bytes=given.pop("max_inflated_bytes"), rejected_lines=given.pop("max_rejected")
         )
-        return Verbs.import_.call(
-            self.context.for_rehearsal() if options["preview"] else self.context,
-            paths=paths,
-            format=options["format"],
-            unit=options["unit"],
-            tools_file=options["tools_file"],
-            phase=options["phase"],
-            limits=limits,
-            each_event=options["each_event"],
-            replace=options["replace"],
-        )
+        context = self.context.for_rehearsal() if given.pop("preview") else self.context
+        return Verbs.import_.call(context, paths=paths, limits=limits, **given)
 
     def _export(self, file: Path, format: ExportFormat) -> ExportAnswer:
         return self._call(Verbs.export, target=file, format=format)
@@ -189,11 +178,10 @@ class LateLearner(Learner):
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._name = settings.learner or DEFAULT_LEARNER
-        self._offers = Offers()
-        self._is_closed = self._is_open = False
+        self._is_open = False
         self._opening = threading.Lock()
-        self._attempts = Attempts(self, Limits.of(), Spool.of_database(settings.database, self._name))
+        name = settings.learner or DEFAULT_LEARNER
+        LearnerProtocol.__init__(self, name, Limits.of(), Spool.of_database(settings.database, name))
         _ = Verbs.select.function, Verbs.record.function
 
     @property

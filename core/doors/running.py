@@ -176,7 +176,7 @@ class RunUnderWay(Generic[_T]):
         decided = self.selection.tools
         recalled = self.selection.recalled(self._called)
         self.shown_arms = {} if self.shown_arms is None else self.shown_arms
-        for arm in (shown_arm(tool) for tool in listed("tools", tools)):
+        for arm in (_shown_arm(tool) for tool in listed("tools", tools)):
             key = decided[arm.name].arm if arm.type == "tool" and arm.name in decided else arm.key
             if key not in recalled:  # it came by its name
                 self.shown_arms.setdefault(key, replace(arm, key=key))
@@ -343,12 +343,17 @@ class RunUnderWay(Generic[_T]):
             self._use(part.usage, part.model)
 
 
-def shown_arm(tool: object) -> Arm:
+def arm_of(arm: object) -> Arm:
+    """Return an offered arm: an arm, an id, or a tool as an SDK defines it."""
+    if isinstance(arm, Arm):
+        return arm
+    return Arm(key=arm) if isinstance(arm, str) else tool_candidate(arm)
+
+
+def _shown_arm(tool: object) -> Arm:
     """Return the arm of a tool in a request; its cost is unknown where JSON can't hold its definition."""
-    if isinstance(tool, Arm):
-        return tool
     try:
-        return Arm(key=tool) if isinstance(tool, str) else tool_candidate(tool)
+        return arm_of(tool)
     except ArmscopeError:
         return Arm(key=tool_key(tool_name(tool)))
 
