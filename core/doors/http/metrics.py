@@ -38,7 +38,7 @@ from core.records.actor import Actor, may
 from core.records.arm import BANDS, MICRO
 from core.records.estimate import Estimate
 from core.spool import spools
-from core.store.engine.port import BUCKETS_S, WAITS, Waited
+from core.store.engine.port import BUCKETS_S, WAITS
 from core.store.store import Store
 from core.upkeep import upkeep_of
 from core.version import __version__
@@ -223,17 +223,17 @@ def _budget(budgets: Iterable[Budgets]) -> Metric:
     """Return the token budgets of all learners together: qortex's metric has no labels."""
     every = list(budgets)
     counts = [sum(one.n[bucket] for one in every) for bucket in range(len(BUCKETS) + 1)]
-    limits = [*(str(float(limit)) for limit in BUCKETS), "+Inf"]
     metric = HistogramMetricFamily(
         "qortex_learning_token_budget_used",
         "Tokens in the prompt of runs chosen within a budget, since this process was first asked",
     )
-    metric.add_metric(
-        [],
-        list(zip(limits, map(float, accumulate(counts)), strict=True)),
-        sum_value=float(sum(one.tokens for one in every)),
-    )
+    metric.add_metric([], _buckets(BUCKETS, counts), sum_value=float(sum(one.tokens for one in every)))
     return metric
+
+
+def _buckets(limits: Iterable[float], counts: Iterable[int]) -> list[tuple[str, float]]:
+    names = [*(str(float(limit)) for limit in limits), "+Inf"]
+    return list(zip(names, map(float, accumulate(counts)), strict=True))
 
 
 def _ours(learners: Iterable[Shown]) -> _Metrics:
@@ -269,7 +269,8 @@ def _ours(learners: Iterable[Shown]) -> _Metrics:
                 last.add_metric([one.learner, kind], at_ms / 1000)
         for band, n in zip(BANDS, one.overview.bands, strict=True):
             arms.add_metric([one.learner, band], n)
-        for (kind, severity), n in _attention(one).items():
+        rows = Counter((item.kind, item.severity) for item in one.overview.attention)
+        for (kind, severity), n in rows.items():
             need.add_metric([one.learner, kind, severity], n)
         bills = one.overview.money
         _estimate(saved, one.learner, one.overview.savings.shown)
@@ -284,11 +285,6 @@ def _estimate(metric: GaugeMetricFamily, learner: str, shown: Estimate) -> None:
     for bound, value in (("value", shown.value), ("lower", shown.lower), ("upper", shown.upper)):
         if value is not None and shown.lower is not None:
             metric.add_metric([learner, bound], value / 100)
-
-
-def _attention(one: Measures) -> Mapping[tuple[str, str], int]:
-    """Return the number of rows by kind and severity."""
-    return Counter((item.kind, item.severity) for item in one.overview.attention)
 
 
 def _version() -> Metric:
@@ -371,7 +367,7 @@ class _Process(Collector):
             labels=["resource"],
         )
         for resource, waited in WAITS.read().items():
-            waits.add_metric([resource], _buckets(waited), sum_value=waited.seconds)
+            waits.add_metric([resource], _buckets(BUCKETS_S, waited.n), sum_value=waited.seconds)
         yield waits
         for name, words, value in (
             ("armscope_alert_checks_failed", "Checks for alerts that failed", COUNTS["checks_failed"]),
@@ -390,11 +386,6 @@ class _Process(Collector):
 
 
 SERVER.register(_Process())
-
-
-def _buckets(waited: Waited) -> list[tuple[str, float]]:
-    limits = [*(str(limit) for limit in BUCKETS_S), "+Inf"]
-    return list(zip(limits, map(float, accumulate(waited.n)), strict=True))
 
 
 def of_database(store: Store | None, *, is_up: bool, n_denials: float = 0.0) -> Iterator[Metric]:
