@@ -10,13 +10,12 @@ import typer
 from core.doors.cli.program.app import (
     Asking,
     Fields,
-    Yes,
     answer,
     command,
-    confirm,
     context_of,
     group,
     reads,
+    writes,
     written,
 )
 from core.doors.cli.program.spelling import words
@@ -48,7 +47,7 @@ FILTERS = {"environment": "E", "split": "S", "task": "T", "model": "M"}
 _SHOWN_SHARES: Final = 20
 
 
-@command(
+@reads(
     "list",
     inside=EPISODES,
     takes="episodes",
@@ -56,9 +55,10 @@ _SHOWN_SHARES: Final = 20
     options=FILTERS,
     omit=("with_design",),
 )
-def list_environments(line: typer.Context, values: Fields) -> None:
-    rows: tuple[EnvironmentSummary, ...] = Verbs.episodes.call(context_of(line), **values)
-    answer(line, rows, lambda: say_environments(rows, model=values["model"]))
+def _say_environments(rows: Sequence[EnvironmentSummary]) -> None:
+    say_table(tables.ENVIRONMENTS, rows)
+    for one in rows:
+        _say_notes(one)
 
 
 @reads(
@@ -129,29 +129,16 @@ def say_credit(context: Context, values: Fields) -> None:
         say(f"  {moved.arm}: mean {moved.before.mean:.4f} to {moved.after.mean:.4f}")
 
 
-_CREDIT: Final = Asking("a credit", "credited", say_credit)
-
-
-@command(
+@writes(
     "credit",
     inside=EPISODES,
     takes="credit_episode",
+    asks=Asking("a credit", "credited", say_credit),
     examples=["episodes credit sums/s-17 --rule referenced"],
     options={"uid": "UID", "rule": typer.Option("--rule")},
 )
-def credit_episode(
-    line: typer.Context,
-    values: Fields,
-    yes: Yes = False,
-) -> None:
-    context = context_of(line)
-    if not yes:
-        confirm(_CREDIT, context, values)
-    credit: CreditAnswer = Verbs.credit_episode.call(context, **values)
-    if credit.id is None:  # no arm could be credited
-        answer(line, credit, lambda: say(credited(credit)))
-        return
-    written(line, context, credit, credited(credit), act=credit.id)
+def _credited(credit: CreditAnswer) -> str:
+    return credited(credit)
 
 
 @command(
@@ -189,14 +176,7 @@ def _ends(prefix: str, ends: Ends) -> dict[str, float]:
     return {} if ends is None else {f"{prefix}lo": ends[0], f"{prefix}hi": ends[1]}
 
 
-def say_environments(rows: Sequence[EnvironmentSummary], *, model: str | None) -> None:
-    """Write a row for each environment, and notes below them."""
-    say_table(tables.ENVIRONMENTS, rows)
-    for one in rows:
-        _say_notes(one, model)
-
-
-def _say_notes(one: EnvironmentSummary, model: str | None) -> None:
+def _say_notes(one: EnvironmentSummary) -> None:
     if one.n_off_scale and one.guess is not None:
         unknown = "" if one.declared else "what is a success is not known until one is declared: "
         say(
@@ -204,7 +184,7 @@ def _say_notes(one: EnvironmentSummary, model: str | None) -> None:
             f"{one.scale.lo:g} to {one.scale.hi:g} ({one.guess.lowest:g} to {one.guess.highest:g}); {unknown}"
             f"armscope episodes declare {one.environment} --scale {one.guess.lo:g} {one.guess.hi:g} --threshold X"
         )
-    if model is None and len(one.models) > 1:
+    if len(one.models) > 1:
         say(
             f"{one.environment}: {len(one.models)} models together ({', '.join(one.models)}); --model selects one, "
             f"armscope episodes compare {one.environment} compares them."

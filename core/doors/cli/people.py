@@ -267,13 +267,10 @@ def add_sender(
     done(line, row, lambda: say(text))
 
 
-@command("remove", inside=CHANNELS, takes="remove_sender", examples=["channel remove slack U017"])
-def remove_sender(line: typer.Context, values: Fields) -> None:
-    context = context_of(line, whole=True)
-    row: SenderRow = Verbs.remove_sender.call(context, **values)
-    back = shlex.join(["armscope", "channel", "add", values["channel"], values["sender"], row.member])
-    text = SENDER_REMOVED.format(member=row.member, back=back, **values)
-    done(line, row, lambda: say(text))
+@writes("remove", inside=CHANNELS, takes="remove_sender", examples=["channel remove slack U017"])
+def _sender_removed(row: SenderRow) -> str:
+    back = shlex.join(["armscope", "channel", "add", row.channel, row.sender, row.member])
+    return SENDER_REMOVED.format(member=row.member, sender=row.sender, channel=row.channel, back=back)
 
 
 @command("test", inside=ALERTS, words="Send a test message to a webhook.", examples=["alert test webhook-1"])

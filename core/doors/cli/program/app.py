@@ -360,6 +360,9 @@ def writes(
             result = one.call(context, **values)
             text = words(result)
             lines = [text] if isinstance(text, str) else [*text]
+            if getattr(result, "id", "") is None:  # nothing was recorded
+                answer(line, result, lambda: say(*lines))
+                return
             if one.is_act:
                 lines += written_words(line, context, getattr(result, "id", None), way)
             done(line, one.plain(context, result), lambda: say(*lines))
