@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
@@ -374,6 +374,18 @@ def query_fields(kind: type[Input]) -> tuple[list[str], list[str]]:
         [name for name in types if name not in {*PAGING, "wanted", "view"}],
         [name for name in filters if name not in _IN_MS],
     )
+
+
+def grouped(fields: Iterable[tuple[str, str]]) -> dict[str, str | list[str]]:
+    """Return fields by name; a name that comes again has a list.
+
+    >>> grouped([("model", "large"), ("class", "baseline"), ("class", "selected")])
+    {'model': 'large', 'class': ['baseline', 'selected']}
+    """
+    values: dict[str, list[str]] = {}
+    for name, value in fields:
+        values.setdefault(name, []).append(value)
+    return {name: several[0] if len(several) == 1 else several for name, several in values.items()}
 
 
 def allowed_at(kind: type[Input], problem: str) -> str:

@@ -12,7 +12,7 @@ from core import explained
 from core.doors.cli.program.app import Fields, answer, command, context_of, reads, say_left_out
 from core.doors.cli.program.spelling import words as described
 from core.doors.terminal import say, say_table
-from core.doors.verbs import Verbs
+from core.doors.verbs import Verbs, grouped
 from core.errors import InvalidInput
 from core.explained import runs as tables
 from core.records.limits import shown
@@ -146,7 +146,7 @@ def compare(
 
 def _side(filters: Sequence[str]) -> dict[str, str | list[str]]:
     """Return the filters of a side; a filter that comes again has several values."""
-    side: dict[str, list[str]] = {}
+    side: list[tuple[str, str]] = []
     for one in filters:
         name, sign, value = one.partition("=")
         if not sign or name not in FILTERS:
@@ -154,8 +154,8 @@ def _side(filters: Sequence[str]) -> dict[str, str | list[str]]:
                 f"A side must be FILTER=VALUE with one of {', '.join(FILTERS)}, got {shown(one)}.",
                 next_step="For example: armscope compare --a model=large --b model=small",
             )
-        side.setdefault(name, []).append(value)
-    return {name: values[0] if len(values) == 1 else values for name, values in side.items()}
+        side.append((name, value))
+    return grouped(side)
 
 
 def _say_sides(result: ComparedSides) -> None:

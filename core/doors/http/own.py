@@ -29,7 +29,7 @@ from core.doors.http.routes import MOST_BYTES, NDJSON, Handler, LearnerHandler, 
 from core.doors.http.schemas import ApiRoute, Form, RouteText, choice
 from core.doors.service import Service
 from core.doors.terminal import as_plain, json_bytes
-from core.doors.verbs import PAGING, RECORDS, Input, Verb, Verbs, query_fields
+from core.doors.verbs import PAGING, RECORDS, Input, Verb, Verbs, grouped, query_fields
 from core.errors import ArmscopeError, InvalidInput, StoreError
 from core.flows import queries
 from core.flows.context import Context
@@ -65,9 +65,6 @@ _MEDIA: Final[Mapping[ExportFormat, str]] = {
     "csv": "text/csv; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
 }
-_RECORD: Final = Verbs.record
-_REWARD: Final = Verbs.reward
-_REWARD_RUN: Final = Verbs.reward_run
 RUN_LINE: Final = '{"kind": "run", "uid": "r9", "arms": ["tool:web:search"], "calls": ["search"]}'
 FORMAT: Final = {"format": choice("Form of the file.", EXPORT_FORMATS)}
 _SERIES: Final = {
@@ -225,7 +222,8 @@ def _filtered(
     def handler(context: Context, call: HttpCall) -> HttpAnswer:
         names = [field for part in query_fields(operation.input) for field in part]
         check_fields(call, "limit", "cursor", *names)
-        request = operation.filtered(_fields(call, names), strict=False)
+        fields = grouped((name, value) for name in names for field, value in call.pairs if field == name)
+        request = operation.filtered(fields, strict=False)
         query = {one: getattr(request, one) for one in request.__struct_fields__ if one not in PAGING}
         limit, is_since = _limit(call), query.get("since") is not None
         cursor = _cursor(call, (str,) if is_since else shape)
@@ -242,12 +240,6 @@ def _filtered(
         return tagged_answer(context, call, read)
 
     return handler
-
-
-def _fields(call: HttpCall, names: Sequence[str]) -> dict[str, object]:
-    """Return fields of the query; a repeated one is a list."""
-    values = {name: [value for field, value in call.pairs if field == name] for name in names}
-    return {name: each[0] if len(each) == 1 else each for name, each in values.items() if each}
 
 
 def _page_document(operation: Verb[..., Any], context: Context, page: ListPage) -> dict[str, object]:
@@ -381,17 +373,13 @@ def _learners(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
 def _sides(context: Context, call: HttpCall) -> HttpAnswer:
     """Return two sets of runs side by side; a repeated filter names several values."""
     check_fields(call, *_COMPARED)
-    operation, sides = Verbs.compare_sides, {"a": dict[str, Any](), "b": dict[str, Any]()}
-    for field, value in call.pairs:
-        side, _, name = field.partition(".")
-        if name:
-            sides[side].setdefault(name, []).append(value)
-    one_or_several = {
-        side: {name: values[0] if len(values) == 1 else values for name, values in filters.items()}
-        for side, filters in sides.items()
+    operation = Verbs.compare_sides
+    sides = {
+        side: grouped((name[2:], value) for name, value in call.pairs if name.startswith(f"{side}."))
+        for side in ("a", "b")
     }
     limit = {"limit": call.query["limit"]} if "limit" in call.query else {}
-    request = operation.decode({**one_or_several, **limit}, strict=False)
+    request = operation.decode({**sides, **limit}, strict=False)
     return tagged_answer(context, call, lambda: operation.plain(context, operation.respond(context, request)))
 
 
@@ -477,15 +465,15 @@ def _record(context: Context, call: HttpCall) -> HttpAnswer:
     """Record a run: the verb's input, or a line of armscope's own format."""
     body = json_body(call.body)
     if isinstance(body, dict) and body.get("kind") == "run":
-        return _acted(_RECORD, context, cast("Any", _RECORD.input)(run=RunDecoder().run(call.body)))
-    return _acted(_RECORD, context, parsed_input(_RECORD, call, body))
+        return _acted(Verbs.record, context, cast("Any", Verbs.record.input)(run=RunDecoder().run(call.body)))
+    return _acted(Verbs.record, context, parsed_input(Verbs.record, call, body))
 
 
 def _reward(context: Context, call: HttpCall) -> HttpAnswer:
     """Reward one arm, or without one every arm of the run."""
     body = json_body(call.body)
     is_whole = isinstance(body, dict) and "arm" not in body and "run" in body
-    operation = _REWARD_RUN if is_whole else _REWARD
+    operation = Verbs.reward_run if is_whole else Verbs.reward
     return _acted(operation, context, parsed_input(operation, call, body))
 
 
@@ -735,12 +723,12 @@ ROWS: Final = (
         ),
     ),
     _act(Verbs.select),
-    _row("POST", "runs", _record, RouteText(verb=_RECORD)),
+    _row("POST", "runs", _record, RouteText(verb=Verbs.record)),
     _row(
         "POST",
         "runs:batch",
         _run_batch,
-        RouteText(id="record_runs", answer=_RECORD, words="Record runs, a line each.", lines=RUN_LINE),
+        RouteText(id="record_runs", answer=Verbs.record, words="Record runs, a line each.", lines=RUN_LINE),
         action="ingest",
     ),
     _act(Verbs.record_step),
@@ -753,14 +741,14 @@ ROWS: Final = (
         CreditPreview,
         "Whom an episode's credit would move, as a preview.",
     ),
-    _row("POST", "rewards", _reward, RouteText(verb=_REWARD, other=_REWARD_RUN)),
+    _row("POST", "rewards", _reward, RouteText(verb=Verbs.reward, other=Verbs.reward_run)),
     _row(
         "POST",
         "rewards:batch",
         _reward_batch,
         RouteText(
             id="reward_lines",
-            answer=_REWARD,
+            answer=Verbs.reward,
             words="Give rewards, a line each.",
             lines='{"arm": "tool:web:search", "value": 0.5}',
         ),
