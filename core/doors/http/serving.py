@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from core.doors import chat
-from core.doors.http import api, foreign, metrics, openclaw, otlp
+from core.doors.http import api, foreign, metrics, openclaw
 from core.doors.http.app import Api
 from core.doors.http.guard import (
     LAYERS_PER_MINUTE,
@@ -49,7 +49,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *metrics.ROUTES,
     # Without a protocol's package, as in an agent's slim install, its path does not exist.
     *(over_http.ROUTES if has_package("mcp") else ()),
-    *(otlp.ROUTES if has_package("opentelemetry.proto") else ()),
+    *(foreign.OTLP_ROUTES if has_package("opentelemetry.proto") else ()),
 )
 """Routes of all doors."""
 _ROOTS: Final = frozenset(route.path.split("/")[1] for route in ROUTES)

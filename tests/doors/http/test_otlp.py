@@ -13,8 +13,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
+from core.doors.http.foreign import MOST_BYTES, PROTOBUF
 from core.doors.http.guard import Listener
-from core.doors.http.otlp import MOST_BYTES, PROTOBUF
 from core.doors.service import Service
 from core.errors import InvalidInput
 from core.flows import queries
