@@ -28,8 +28,7 @@ from core.doors.cli import (
 )
 from core.doors.cli import main as run
 from core.doors.http.address import claimable_port, url_of
-from core.doors.progress import counted
-from core.doors.terminal import say
+from core.doors.terminal import counted, say
 from core.errors import NotInstalled
 from core.settings import (
     BASE_PATH,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.demo.build import build
-from core.doors.progress import EVERY_S, Bar, counted
+from core.doors.terminal import EVERY_S, Bar, counted
 from core.flows import maintenance, queries
 from core.flows.export import export_file
 from core.flows.importing import import_files

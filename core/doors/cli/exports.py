@@ -27,8 +27,7 @@ from core.doors.cli.program.app import (
 )
 from core.doors.cli.program.spelling import words
 from core.doors.documents import act as act_document
-from core.doors.progress import Bar, counted
-from core.doors.terminal import say, say_error, say_json_line, say_on_stderr, say_table
+from core.doors.terminal import Bar, counted, say, say_error, say_json_line, say_on_stderr, say_table
 from core.doors.verbs import Verb, Verbs
 from core.errors import InvalidInput, UnreadableSource
 from core.explained import machine

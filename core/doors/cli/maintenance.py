@@ -24,8 +24,7 @@ from core.doors.cli.program.app import (
     written,
 )
 from core.doors.documents import act as act_document
-from core.doors.progress import counted
-from core.doors.terminal import say, say_facts, say_table
+from core.doors.terminal import counted, say, say_facts, say_table
 from core.doors.verbs import Verbs
 from core.explained import machine
 from core.explained.table import Field, Table, text

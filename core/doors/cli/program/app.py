@@ -43,8 +43,16 @@ from core.doors.cli.program.spelling import (
     spelled,
 )
 from core.doors.documents import act as act_document
-from core.doors.progress import Bar, progress_bar
-from core.doors.terminal import say, say_error, say_json, say_rows, say_table, take_any_encoding
+from core.doors.terminal import (
+    Bar,
+    progress_bar,
+    say,
+    say_error,
+    say_json,
+    say_rows,
+    say_table,
+    take_any_encoding,
+)
 from core.doors.verbs import find_verb, verb
 from core.errors import ArmscopeError
 from core.explained.table import Table
