@@ -33,18 +33,6 @@ from core.records.limits import one_of
 OnError = Literal["warn", "raise"]
 
 _LOG: Final = logging.getLogger("armscope")
-_STORED_FIELDS: Final = (
-    "name",
-    "reward",
-    "finished",
-    "refused",
-    "note",
-    "n_chars_in",
-    "n_chars_out",
-    "extra",
-)
-_DIGESTS: Final = ("args_digest", "meta_digest")
-_TEXTS: Final = ("asked", "answered")
 _GONE_STATUSES: Final = frozenset((404, 410))
 _NO_ANSWER: Final = frozenset(
     (
@@ -341,7 +329,7 @@ def _step_options(step: Step) -> StepOptions:
     usual = Step(number=0)
     values: Any = {
         name: value
-        for name in (*_STORED_FIELDS, *_DIGESTS, *_TEXTS)
+        for name in StepOptions.__annotations__.keys() & {*Step.__struct_fields__}
         if (value := getattr(step, name)) != getattr(usual, name)
     }
     options: StepOptions = values
