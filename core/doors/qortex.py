@@ -7,8 +7,8 @@ pulls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -28,7 +28,6 @@ from core.settings import DEFAULT_LEARNER
 Arguments = Mapping[str, Any]
 """Arguments from JSON."""
 Document = dict[str, Any]
-_T = TypeVar("_T")
 
 _UNIFORM: Final = {"alpha_micro": MICRO, "beta_micro": MICRO}
 FRESH: Final[Mapping[str, object]] = {
@@ -43,11 +42,16 @@ _LAGGED: Final = "lagged"
 
 
 class QortexCall(NamedTuple):
-    """Call of the protocol: its action, its required arguments, and its handler."""
+    """Call of the protocol: its action, the record of its arguments, and its handler."""
 
     action: Action
-    required: tuple[str, ...]
-    answer: Callable[[Service, Actor, Arguments], Document]
+    arguments: type[msgspec.Struct]
+    answer: Callable[[Service, Actor, Any], Document]
+
+    @property
+    def required(self) -> list[str]:
+        """The names of the required arguments."""
+        return [one.name for one in msgspec.structs.fields(self.arguments) if one.required]
 
 
 class _Candidate(msgspec.Struct):
@@ -113,10 +117,17 @@ def call(service: Service, actor: Actor, name: str, arguments: object) -> Docume
         )
     if any(one not in arguments or (one == "learner" and not arguments[one]) for one in tool.required):
         raise InvalidInput(_names(tool.required), next_step="Send them; nothing was done.")
-    return tool.answer(service, actor, arguments)
+    try:
+        request = msgspec.convert(arguments, tool.arguments)
+    except msgspec.ValidationError as problem:
+        raise InvalidInput(
+            f"An argument must have the type in the schema: {misfit(problem, arguments)}.",
+            next_step="Send it as the schema has it; nothing was done.",
+        ) from None
+    return tool.answer(service, actor, request)
 
 
-def _names(required: tuple[str, ...]) -> str:
+def _names(required: Sequence[str]) -> str:
     """Return which arguments are required.
 
     >>> _names(("learner", "arm_id")), _names(("session_id",))
@@ -126,18 +137,7 @@ def _names(required: tuple[str, ...]) -> str:
     return f"{' and '.join(quoted)} {'is' if len(quoted) == 1 else 'are'} required"
 
 
-def _read(arguments: Arguments, kind: type[_T]) -> _T:
-    try:
-        return msgspec.convert(arguments, kind)
-    except msgspec.ValidationError as problem:
-        raise InvalidInput(
-            f"An argument must have the type in the schema: {misfit(problem, arguments)}.",
-            next_step="Send it as the schema has it; nothing was done.",
-        ) from None
-
-
-def _select(service: Service, actor: Actor, arguments: Arguments) -> Document:
-    request = _read(arguments, _Select)
+def _select(service: Service, actor: Actor, request: _Select) -> Document:
     options = SelectionOptions(
         k=request.k,
         budget_tokens=request.token_budget,
@@ -168,8 +168,7 @@ def _select(service: Service, actor: Actor, arguments: Arguments) -> Document:
     }
 
 
-def _observe(service: Service, actor: Actor, arguments: Arguments) -> Document:
-    request = _read(arguments, _Observe)
+def _observe(service: Service, actor: Actor, request: _Observe) -> Document:
     value = None if request.reward is msgspec.UNSET else request.reward
     state = report(
         service.context(actor, request.learner),
@@ -222,8 +221,7 @@ def _reason(context: Arguments | None) -> str | None:
     return msgspec.json.encode(rest).decode() if rest else None
 
 
-def _posteriors(service: Service, actor: Actor, arguments: Arguments) -> Document:
-    request = _read(arguments, _Posteriors)
+def _posteriors(service: Service, actor: Actor, request: _Posteriors) -> Document:
     context = service.context(actor, request.learner)
     states = arm_states(context, request.arm_ids).arms
     return {"learner": context.learner, "posteriors": {state.arm: _state(state) for state in states}}
@@ -240,8 +238,8 @@ def _state(state: ArmState) -> Document:
     }
 
 
-def _metrics(service: Service, actor: Actor, arguments: Arguments) -> Document:
-    context = service.context(actor, _read(arguments, _Metrics).learner)
+def _metrics(service: Service, actor: Actor, request: _Metrics) -> Document:
+    context = service.context(actor, request.learner)
     known = arm_states(context)
     pulls = sum(state.pulls for state in known.arms)
     total = sum(state.total_reward for state in known.arms)
@@ -255,9 +253,8 @@ def _metrics(service: Service, actor: Actor, arguments: Arguments) -> Document:
     }
 
 
-def _reset(service: Service, actor: Actor, arguments: Arguments) -> Document:
+def _reset(service: Service, actor: Actor, request: _Reset) -> Document:
     """Reset arms; the answer has the fields of qortex and those that OpenClaw reads. Unknown arms are skipped."""
-    request = _read(arguments, _Reset)
     for key in request.arm_ids or ():
         check_key(key)
     context = service.context(actor, request.learner)
@@ -288,15 +285,14 @@ def _reset_known(context: Context, named: tuple[str, ...] | None) -> tuple[str, 
         return ()
 
 
-def _start(service: Service, actor: Actor, arguments: Arguments) -> Document:
-    request = _read(arguments, _Start)
+def _start(service: Service, actor: Actor, request: _Start) -> Document:
     begun = start_session(service.context(actor, request.learner), request.session_name, fresh=FRESH)
     return {"session_id": begun.uid, "learner": begun.learner}
 
 
-def _end(service: Service, actor: Actor, arguments: Arguments) -> Document:
+def _end(service: Service, actor: Actor, request: _End) -> Document:
     """End a session by its id alone, in the learner of the session."""
-    uid = _read(arguments, _End).session_id
+    uid = request.session_id
     ended = finish_session(_anywhere(service, actor), uid)
     if ended is None:
         return {"error": f"Session {uid[:80]} not found in any learner"}
@@ -321,12 +317,12 @@ def _short(number: float) -> float:
 
 
 TOOLS: Final[Mapping[str, QortexCall]] = {
-    "select": QortexCall("select", ("learner", "candidates"), _select),
-    "observe": QortexCall("ingest", ("learner", "arm_id"), _observe),
-    "posteriors": QortexCall("read", ("learner",), _posteriors),
-    "metrics": QortexCall("read", ("learner",), _metrics),
-    "session_start": QortexCall("ingest", ("learner", "session_name"), _start),
-    "session_end": QortexCall("ingest", ("session_id",), _end),
-    "reset": QortexCall("reset", ("learner",), _reset),
+    "select": QortexCall("select", _Select, _select),
+    "observe": QortexCall("ingest", _Observe, _observe),
+    "posteriors": QortexCall("read", _Posteriors, _posteriors),
+    "metrics": QortexCall("read", _Metrics, _metrics),
+    "session_start": QortexCall("ingest", _Start, _start),
+    "session_end": QortexCall("ingest", _End, _end),
+    "reset": QortexCall("reset", _Reset, _reset),
 }
 """Calls by name."""

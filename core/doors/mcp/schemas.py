@@ -129,7 +129,7 @@ def qortex_schema(name: str) -> Schema:
         "type": "object",
         "additionalProperties": False,
         "properties": _QORTEX[name],
-        "required": list(TOOLS[name].required),
+        "required": TOOLS[name].required,
     }
 
 
