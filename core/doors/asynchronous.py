@@ -16,7 +16,6 @@ from typing import (
     Final,
     Generic,
     Literal,
-    NoReturn,
     ParamSpec,
     Self,
     TypeVar,
@@ -24,7 +23,7 @@ from typing import (
     overload,
 )
 
-from core.doors.protocol import LearnerProtocol, RunOptions, not_sent, run_uid
+from core.doors.protocol import LearnerProtocol, RunOptions, run_uid
 from core.doors.running import RunUnderWay
 from core.doors.verbs import Awaited, Methods, Verb
 from core.records.learner import LearnerSettings
@@ -63,9 +62,6 @@ class AsyncLearnerProtocol(Methods, Awaited):
     @classmethod
     def _method(cls, operation: Verb[..., Any]) -> Callable[..., Any]:
         return _awaited(LearnerProtocol._method(operation))
-
-    def __reduce__(self) -> NoReturn:
-        not_sent(self)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}, {self.learner._location()}>"

@@ -19,9 +19,7 @@ from typing import (
     Any,
     Final,
     Literal,
-    NoReturn,
     ParamSpec,
-    Protocol,
     Self,
     TypedDict,
     TypeVar,
@@ -154,9 +152,6 @@ class LearnerProtocol(Methods, Blocking):
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-    def __reduce__(self) -> NoReturn:
-        not_sent(self)
 
     def __repr__(self) -> str:
         facts = ("closed",) if self._is_closed else self._counts()
@@ -618,21 +613,6 @@ def _method_of(name: str) -> Callable[..., Any]:
     method.__annotations__ |= {"self": LearnerProtocol, "return": kind}
     method.__signature__ = signature  # type: ignore[attr-defined]  # as `inspect` reads it
     return method
-
-
-class Named(Protocol):
-    """An object with a name."""
-
-    @property
-    def name(self) -> str: ...
-
-
-def not_sent(learner: Named) -> NoReturn:
-    """Refuse to send a learner to another process: its connections and threads are of this one."""
-    raise InvalidInput(
-        f"Another process must open its own learner, got the {type(learner).__name__} {learner.name!r} of this one.",
-        next_step="Open it there, with open_learner(PATH) or Client(URL).",
-    )
 
 
 def run_uid(uid: str) -> str:

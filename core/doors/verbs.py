@@ -27,6 +27,7 @@ from typing import (
     Final,
     Generic,
     Literal,
+    NoReturn,
     ParamSpec,
     Self,
     TypeVar,
@@ -145,6 +146,18 @@ class Learning:
     @abstractmethod
     def _method(cls, operation: Verb[..., Any]) -> Callable[..., Any]:
         """Return the method that calls a verb."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name of the learner."""
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be sent to another process: the connections and threads are of this one."""
+        raise InvalidInput(
+            f"Another process must open its own learner, got the {type(self).__name__} {self.name!r} of this one.",
+            next_step="Open it there, with open_learner(PATH) or Client(URL).",
+        )
 
 
 class Blocking(Learning):
