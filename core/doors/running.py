@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import wraps
 from types import TracebackType
@@ -67,13 +66,13 @@ class RunUnderWay(Generic[_T]):
         self,
         offered: Iterable[_T] | None,
         *,
-        uid: str | None,
+        uid: str,
         begin: Callable[[Sequence[_T] | None], Selection],
         end: Callable[[RunUnderWay[_T], Status], tuple[RecordAnswer | None, RunOutcome]],
         named: Collection[str] = (),
         ignore: Callable[[str, Exception], None] = _raised,
     ) -> None:
-        self.uid = str(uuid.uuid4()) if uid is None else uid
+        self.uid = uid
         self.calls: list[Call] = []
         self.loads: list[str] = []
         self.texts: list[str] = []

@@ -70,12 +70,8 @@ def handle(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
         status, answer = endpoint.answer(context, call)
     except StoreError:
         status, answer = 503, {"error": text}
-    return json_answer(status, msgspec.to_builtins(answer), content_type=_JSON, **_closing(status))
-
-
-def _closing(status: int) -> dict[str, str]:
-    """Return the header that ends the connection after a body that is too long."""
-    return {"connection": "close"} if status == _TOO_LONG[0] else {}
+    closing = {"connection": "close"} if status == _TOO_LONG[0] else {}
+    return json_answer(status, msgspec.to_builtins(answer), content_type=_JSON, **closing)
 
 
 def _not_allowed(call: HttpCall, allowed: str) -> HttpAnswer:

@@ -74,7 +74,6 @@ _SERIES: Final = {
 _PAIRED: Final = {"paired": {"type": "boolean", "default": True, "description": "Only tasks that both had."}}
 _READABLE: Final = "Whether the database can be read."
 _HEAD: Final = {"head": {"type": "string", "description": "A head that a chain must still have."}}
-Result = Mapping[str, object]
 _PART: Final = 1_000
 """Lines in one transaction."""
 _ORDER = TypeVar("_ORDER")
@@ -789,7 +788,7 @@ def lines_of(pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield rest
 
 
-def run_lines(context: Context, lines: Iterator[bytes]) -> Iterator[Result]:
+def run_lines(context: Context, lines: Iterator[bytes]) -> Iterator[Mapping[str, object]]:
     """Record runs: lines as the verb ``record`` is asked, or as our own format has them."""
     context.permit("ingest", create=True)
     runs_of_lines = RunDecoder()
@@ -808,7 +807,7 @@ def run_lines(context: Context, lines: Iterator[bytes]) -> Iterator[Result]:
     return _results(lines, read, done, as_plain)
 
 
-def reward_lines(context: Context, lines: Iterator[bytes], key: str | None) -> Iterator[Result]:
+def reward_lines(context: Context, lines: Iterator[bytes], key: str | None) -> Iterator[Mapping[str, object]]:
     """Yield the result of each line, an input of the verb ``reward``; each line's key follows from ``key``."""
     context.permit("reward")
     index = 0
@@ -833,7 +832,7 @@ def _results(
     read: Callable[[bytes], _ORDER],
     done: Callable[[Sequence[_ORDER]], Sequence[_ANSWER]],
     formatted: Callable[[_ANSWER], object],
-) -> Iterator[Result]:
+) -> Iterator[Mapping[str, object]]:
     number = 0
     broken: StoreError | None = None
     while part := list(islice(lines, _PART)):
