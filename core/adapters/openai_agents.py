@@ -13,7 +13,7 @@ from weakref import finalize
 from agents import Agent, FunctionTool, Handoff, RunConfig, RunHooks, Runner
 from agents.models.interface import Model
 
-from core.adapters.request import AnyLearner, Ending, Request, Requests
+from core.adapters.request import AnyLearner, Request, Requests
 from core.doors.chunks import ENDS
 from core.doors.protocol import RunOptions
 
@@ -35,11 +35,11 @@ class ArmscopeRunner:
 
     async def run(self, starting_agent: Agent[Any], input: Any, **options: Any) -> Any:
         with self._current(starting_agent, input, options) as run:
-            async with Ending(run.request, last=True):
+            async with run.request:
                 return await Runner.run(starting_agent, input, **options)
 
     def run_sync(self, starting_agent: Agent[Any], input: Any, **options: Any) -> Any:
-        with self._current(starting_agent, input, options) as run, Ending(run.request, last=True):
+        with self._current(starting_agent, input, options) as run, run.request:
             return Runner.run_sync(starting_agent, input, **options)
 
     def run_streamed(self, starting_agent: Agent[Any], input: Any, **options: Any) -> Any:
@@ -147,7 +147,7 @@ class _RunHooks(RunHooks[Any]):
 
     async def ending_with(self, events: Any, result: Any) -> AsyncIterator[Any]:
         """Yield events, and record the run at their end."""
-        async with Ending(self.request, last=True), aclosing(events):
+        async with self.request, aclosing(events):
             async for event in events:
                 yield event
             if self.is_cancelled and result.final_output is None:

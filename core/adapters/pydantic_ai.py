@@ -15,7 +15,7 @@ from pydantic_ai.agent import AbstractAgent, WrapperAgent
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, WrapperToolset
 
-from core.adapters.request import AnyLearner, Ending, Request, Requests
+from core.adapters.request import AnyLearner, Request, Requests
 from core.doors.protocol import RunOptions
 
 _HAS_CAPABILITIES: Final = "capabilities" in signature(WrapperAgent.iter).parameters
@@ -59,7 +59,7 @@ class ArmscopeAgent(WrapperAgent[Any, Any]):
     async def iter(self, user_prompt: Any = None, **options: Any) -> AsyncGenerator[Any]:
         """Iterate over a run, as `Agent.iter`; every other way to run an agent goes through it."""
         run, streamed = _RunUse(Request(self._requests), self._thread), _STREAMED.get() or _Streamed()
-        async with Ending(run.request, last=True), AsyncExitStack() as stack:
+        async with run.request, AsyncExitStack() as stack:
             stack.callback(run.read)
             with self._choosing(run, options):
                 running = await stack.enter_async_context(self.wrapped.iter(user_prompt, **options))

@@ -191,32 +191,22 @@ class Request:
         """Record the run; a task that is cancelled meanwhile does not stop it."""
         await asyncio.shield(self._requests.awaited.in_thread(partial(self.end, problem), of_run=True))
 
-    def _log(self, problem: Exception) -> None:
-        if self._requests.options.get("on_error") == "raise":
-            raise problem
-        _LOG.warning("A request continues without armscope: %r", problem)
-
-
-class Ending:
-    """Block that ends its request after an exception, except ``others``; with ``last`` also without an exception."""
-
-    def __init__(self, request: Request, *others: type[BaseException], last: bool = False) -> None:
-        self._request, self._others, self._last = request, others, last
+    # As a block it ends with the block, as a failed one after an exception.
 
     def __enter__(self) -> None: ...
 
     def __exit__(self, _: object, problem: BaseException | None, _trace: object) -> None:
-        if self._ends(problem):
-            self._request.end(problem)
+        self.end(problem)
 
     async def __aenter__(self) -> None: ...
 
     async def __aexit__(self, _: object, problem: BaseException | None, _trace: object) -> None:
-        if self._ends(problem):
-            await self._request.awaited_end(problem)
+        await self.awaited_end(problem)
 
-    def _ends(self, problem: BaseException | None) -> bool:
-        return self._last if problem is None else not isinstance(problem, self._others)
+    def _log(self, problem: Exception) -> None:
+        if self._requests.options.get("on_error") == "raise":
+            raise problem
+        _LOG.warning("A request continues without armscope: %r", problem)
 
 
 def name_of(tool: object) -> str:

@@ -32,8 +32,6 @@ _LOG: Final = logging.getLogger("armscope")
 COUNTS: Final[Counter[str]] = Counter()
 """Failed checks, and messages that were sent or failed, since the process began."""
 
-Send = Callable[[Message], SendResult]
-
 
 class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     """Alerts raised and cleared by one check, and the results of the messages sent after it."""
@@ -57,23 +55,23 @@ class Alarms:
         return known[1]
 
 
-def sending(context: Context) -> Send:
-    """Return the function that sends a context's messages now, by its clock."""
-    return lambda message: send(message, at_s=context.clock() // 1000)
+def _sent(context: Context, message: Message) -> SendResult:
+    """Send a message now, by the clock of a context, and settle it."""
+    result = send(message, at_s=context.clock() // 1000)
+    webhooks.settle(context, message, result)
+    return result
 
 
-def deliver(context: Context, transmit: Send | None = None) -> tuple[SendResult, ...]:
+def deliver(context: Context) -> tuple[SendResult, ...]:
     """Send the due messages, the oldest first; a webhook that fails is skipped until the next call.
 
     Messages to a webhook whose secret this process lacks are left to other processes.
     """
-    transmit = transmit or sending(context)
     results: list[SendResult] = []
     active = alerts.alerts(context, limit=1).webhooks
     failing = {one.id for one in active if not has_secret(one.secret_from)}
     while len(failing) < len(active) and (message := webhooks.take_due(context, skipped=failing)) is not None:
-        result = transmit(message)
-        webhooks.settle(context, message, result)
+        result = _sent(context, message)
         results.append(result)
         COUNTS["sent" if result.ok else "failed"] += 1
         if not result.ok:
@@ -83,10 +81,7 @@ def deliver(context: Context, transmit: Send | None = None) -> tuple[SendResult,
 
 def send_test(context: Context, webhook: str) -> SendResult:
     """Send an empty message to one webhook (id or URL) at once; return the result."""
-    message = webhooks.take_test(context, webhook)
-    result = sending(context)(message)
-    webhooks.settle(context, message, result)
-    return result
+    return _sent(context, webhooks.take_test(context, webhook))
 
 
 class Watch:

@@ -22,7 +22,7 @@ def _message(service: Service, actor: Actor, request: HttpCall) -> HttpAnswer:
     """Return the answer to a message, in a worker thread; the guard has checked Host, Origin, size and identity."""
     from core.doors.mcp.server import make_server
 
-    return asyncio.run(_answered(lambda: make_server(service, lambda _: actor), request))
+    return asyncio.run(_answered(lambda: make_server(service, actor), request))
 
 
 async def _answered(make: Callable[[], Any], request: HttpCall) -> HttpAnswer:

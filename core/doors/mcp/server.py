@@ -7,7 +7,6 @@ and a tool must know whether an argument was sent.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, Final
 
 from mcp.server.lowlevel import Server
@@ -63,25 +62,21 @@ def allowances(text: str | None) -> frozenset[str]:
 
 
 def make_server(
-    service: Service, who: Callable[[Any], Actor], allowed: frozenset[str] | None = None
+    service: Service, actor: Actor, allowed: frozenset[str] | None = None
 ) -> Server[dict[str, Any]]:
-    """Return the server; calls run in worker threads.
+    """Return the server; calls run in worker threads. ``allowed`` is as in `core.doors.mcp.tools.call`."""
 
-    ``who`` returns the actor of a request's context; ``allowed`` names further tools of that agent
-    (`core.doors.mcp.tools.call`).
-    """
+    async def list_tools(_: object, params: PaginatedRequestParams | None) -> ListToolsResult:  # noqa: ARG001
+        return ListToolsResult(tools=[_listed(tool) for tool in callable_by(actor, allowed)])
 
-    async def list_tools(context: Any, params: PaginatedRequestParams | None) -> ListToolsResult:  # noqa: ANN401, ARG001
-        return ListToolsResult(tools=[_listed(tool) for tool in callable_by(who(context), allowed)])
-
-    async def call_tool(context: Any, params: CallToolRequestParams) -> CallToolResult:  # noqa: ANN401
+    async def call_tool(_: object, params: CallToolRequestParams) -> CallToolResult:
         if params.name not in BY_NAME:
             text = f"There is no tool {params.name[:80]!r}; there are {', '.join(BY_NAME)}."
             return CallToolResult(content=[TextContent(text=text)], is_error=True)
         arguments, entry = params.arguments or {}, ENTRY_HERE.get()
         if entry is not None:
             entry["tool"] = params.name
-        result = await asyncio.to_thread(call, service, who(context), params.name, arguments, allowed)
+        result = await asyncio.to_thread(call, service, actor, params.name, arguments, allowed)
         return CallToolResult(
             content=[TextContent(text=result.text.decode())],
             structured_content=result.document,
@@ -116,7 +111,7 @@ def _listed(tool: AgentTool) -> Tool:
 
 def serve_stdio(service: Service, actor: Actor, allowed: frozenset[str]) -> None:
     """Answer the parent process until it closes the input. Only the protocol is written."""
-    server = make_server(service, lambda _: actor, allowed)
+    server = make_server(service, actor, allowed)
 
     async def serve() -> None:
         async with stdio_server() as (incoming, outgoing):
