@@ -19,7 +19,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from pkgutil import resolve_name
 from random import SystemRandom
-from secrets import randbits
 from tempfile import TemporaryFile
 from typing import IO, Any, Final, ParamSpec, TypeVar
 from urllib.parse import quote, unquote, urlencode
@@ -173,12 +172,6 @@ class Client(LearnerProtocol):
 
     def _send(self, body: bytes) -> RecordAnswer:
         return _decoded(self._answer("POST", Verbs.record.route, body), RecordAnswer)
-
-    def _now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
-
-    def _entropy(self) -> int:
-        return randbits(64)
 
     def _record_runs(self, runs: Sequence[Run]) -> list[RecordAnswer]:
         body = b"".join(msgspec.json.encode({"run": run}) + b"\n" for run in runs)

@@ -6,6 +6,7 @@ below take what is handy in Python. `Learner` and `Client` differ in how a verb 
 
 from __future__ import annotations
 
+import time
 import uuid
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from time import monotonic
+from secrets import randbits
 from types import TracebackType
 from typing import (
     Any,
@@ -193,13 +194,13 @@ class LearnerProtocol(Methods, Blocking):
     def _send(self, body: bytes) -> RecordAnswer:
         """Record a run by the bytes of its request."""
 
-    @abstractmethod
     def _now_ms(self) -> int:
         """Return the time in UTC milliseconds."""
+        return time.time_ns() // 1_000_000
 
-    @abstractmethod
     def _entropy(self) -> int:
         """Return a seed."""
+        return randbits(64)
 
     def _within(self, connect_s: float, answer_s: float) -> AbstractContextManager[object]:  # noqa: ARG002
         """Limit the requests of this thread to these times."""
@@ -208,14 +209,14 @@ class LearnerProtocol(Methods, Blocking):
     @abstractmethod
     def _import(self, paths: Sequence[Path], options: ImportOptions) -> ImportAnswer: ...
 
-    @abstractmethod
-    def _export(self, file: Path, format: ExportFormat) -> ExportAnswer: ...
+    def _export(self, file: Path, format: ExportFormat) -> ExportAnswer:
+        return self._call(Verbs.export, target=file, format=format)
 
-    @abstractmethod
-    def _train(self, file: Path, request: TrainingRequest, *, manifest: bool) -> TrainingAnswer: ...
+    def _train(self, file: Path, request: TrainingRequest, *, manifest: bool) -> TrainingAnswer:
+        return self._call(Verbs.export_training, target=file, manifest=manifest, **request)
 
-    @abstractmethod
-    def _backup(self, file: Path) -> BackupAnswer: ...
+    def _backup(self, file: Path) -> BackupAnswer:
+        return self._call(Verbs.backup, target=file)
 
     # Agents
 
@@ -276,7 +277,7 @@ class LearnerProtocol(Methods, Blocking):
                 problem = f"An arm must be in the prompt by name or left out, got both for {key!r}."
                 ignore("learner.run", InvalidInput(problem, next_step="Name it in one of the two."))
                 del named[key]
-            began_s = monotonic()
+            began_s = time.monotonic()
             return selection
 
         def ignore(where: str, problem: Exception) -> None:
@@ -291,7 +292,7 @@ class LearnerProtocol(Methods, Blocking):
                 "texts": run.texts,
                 "usage": run.usage,
                 "status": status,
-                "duration_ms": round(1000 * (monotonic() - began_s)),
+                "duration_ms": round(1000 * (time.monotonic() - began_s)),
                 "session": options.get("session"),
                 "model": options.get("model"),
                 "channel": options.get("channel"),

@@ -18,20 +18,18 @@ import msgspec
 
 from core.doors.asynchronous import AsyncLearnerProtocol
 from core.doors.attempts import Limits
-from core.doors.protocol import ImportOptions, LearnerProtocol, TrainingRequest, recorded
+from core.doors.protocol import ImportOptions, LearnerProtocol, recorded
 from core.doors.verbs import Methods, Verb, Verbs
 from core.errors import ArmscopeError, Closed, Denied, StoreError
-from core.flows.context import Context, fresh_seed, open_context, utc_now_ms
+from core.flows.context import Context, open_context
 from core.flows.learn import record_all
 from core.frames import RowList
-from core.records.answers import BackupAnswer, ExportAnswer, RecordAnswer, RestoreAnswer
+from core.records.answers import RecordAnswer, RestoreAnswer
 from core.records.batch import answers_of
 from core.records.counts import number_of
 from core.records.import_answer import ImportAnswer
 from core.records.learner import LearnerSummary
-from core.records.parameters import ExportFormat
 from core.records.run import Run
-from core.records.training import TrainingAnswer
 from core.settings import DEFAULT_LEARNER, Settings
 from core.spool import Spool
 
@@ -163,15 +161,6 @@ class Learner(LearnerProtocol):
         context = self.context.for_rehearsal() if given.pop("preview") else self.context
         return Verbs.import_.call(context, paths=paths, limits=limits, **given)
 
-    def _export(self, file: Path, format: ExportFormat) -> ExportAnswer:
-        return self._call(Verbs.export, target=file, format=format)
-
-    def _train(self, file: Path, request: TrainingRequest, *, manifest: bool) -> TrainingAnswer:
-        return self._call(Verbs.export_training, target=file, manifest=manifest, **request)
-
-    def _backup(self, file: Path) -> BackupAnswer:
-        return self._call(Verbs.backup, target=file)
-
 
 class LateLearner(Learner):
     """A `Learner` whose database is opened by its first request, since it may be away, locked or slow."""
@@ -197,11 +186,7 @@ class LateLearner(Learner):
         if self._is_open:
             super()._release()
 
-    def _now_ms(self) -> int:
-        return utc_now_ms()
-
-    def _entropy(self) -> int:
-        return fresh_seed()
+    _now_ms, _entropy = LearnerProtocol._now_ms, LearnerProtocol._entropy
 
 
 class AsyncLearner(AsyncLearnerProtocol):
