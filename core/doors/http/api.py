@@ -18,11 +18,11 @@ from urllib.parse import quote as percent_encoded
 import msgspec
 from jinja2 import Environment, FileSystemLoader
 
-from core.doors.exchange import HttpAnswer, HttpCall, json_answer
+from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http import files, own, schemas
 from core.doors.http.bodies import file_pieces
 from core.doors.http.guard import SAFE_HEADERS
-from core.doors.http.own import AT_LEARNER, FORMAT, check_fields, parsed_input, tagged_answer
+from core.doors.http.own import AT_LEARNER, FORMAT, check_fields, document_answer, parsed_input, tagged_answer
 from core.doors.http.refusals import http_error, refused
 from core.doors.http.routes import LearnerHandler, Route
 from core.doors.http.schemas import ApiRoute, RouteText
@@ -56,12 +56,12 @@ class Pointers(TypedDict):
 
 
 def _openapi(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noqa: ARG001 - a handler
-    return json_answer(200, openapi())
+    return document_answer(openapi())
 
 
 def _root(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noqa: ARG001 - a handler
     path = base_path()
-    return json_answer(200, Pointers(docs=f"{path}/docs", openapi=f"{path}{own.ROOT}/openapi.json"))
+    return document_answer(Pointers(docs=f"{path}/docs", openapi=f"{path}{own.ROOT}/openapi.json"))
 
 
 def _docs(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noqa: ARG001 - a handler
@@ -107,7 +107,7 @@ def _verified(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
     """Return the verification of every learner."""
     operation = Verbs.verify
     authorise(actor, operation.action, None)
-    return json_answer(200, _form(operation.respond(service.whole(actor), _request(operation, call))))
+    return document_answer(_form(operation.respond(service.whole(actor), _request(operation, call))))
 
 
 def _exported(context: Context, call: HttpCall) -> HttpAnswer:

@@ -16,9 +16,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from core.doors.exchange import HttpAnswer, HttpCall, json_answer
+from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http.bodies import file_pieces
-from core.doors.http.own import AT_LEARNER, ROOT, RUN_LINE, check_fields, is_true
+from core.doors.http.own import AT_LEARNER, ROOT, RUN_LINE, check_fields, document_answer, is_true
 from core.doors.http.refusals import worded
 from core.doors.http.routes import MOST_BYTES, NDJSON, Route
 from core.doors.http.schemas import ApiRoute, RouteText
@@ -97,7 +97,7 @@ def _import(context: Context, call: HttpCall) -> HttpAnswer:
             replace=is_true(call, "replace"),
         )
     hint = None if answer.hint is None else worded(answer.hint)
-    return json_answer(200, Verbs.import_.plain(context, msgspec.structs.replace(answer, hint=hint)))
+    return document_answer(Verbs.import_.plain(context, msgspec.structs.replace(answer, hint=hint)))
 
 
 def _count(call: HttpCall, name: str) -> int | None:
@@ -172,7 +172,7 @@ def _done(operation: Verb[..., Any]) -> Callable[[Context, HttpCall], HttpAnswer
 
     def work(context: Context, call: HttpCall) -> HttpAnswer:
         request = operation.decode(json_body(call.body))
-        return json_answer(200, operation.plain(context, operation.respond(context, request)))
+        return document_answer(operation.plain(context, operation.respond(context, request)))
 
     return work
 

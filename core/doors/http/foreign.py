@@ -13,7 +13,7 @@ from threading import BoundedSemaphore
 from typing import Any, Final
 
 from core.doors.exchange import JSON, HttpAnswer, HttpCall, json_answer
-from core.doors.http.own import check_fields
+from core.doors.http.own import check_fields, document_answer
 from core.doors.http.refusals import NotJson, TooLarge, TooMany, refused
 from core.doors.http.routes import Handler, LearnerHandler, Route
 from core.doors.qortex import TOOLS, call
@@ -88,7 +88,7 @@ def _rollouts(context: Context, call: HttpCall) -> HttpAnswer:
 
     Events may contain NaN, which Python's JSON writes: such a step has no reward, and a note.
     """
-    return json_answer(200, as_plain(take_events(context, _events(call.body))))
+    return document_answer(as_plain(take_events(context, _events(call.body))))
 
 
 def _events(body: bytes) -> list[object]:
@@ -107,21 +107,21 @@ def _events(body: bytes) -> list[object]:
 
 def _environment(context: Context, call: HttpCall) -> HttpAnswer:
     check_fields(call)
-    return json_answer(200, {"id": _id(environment_no(context, _name(call)))})
+    return document_answer({"id": _id(environment_no(context, _name(call)))})
 
 
 def _variants(context: Context, call: HttpCall) -> HttpAnswer:
     check_fields(call)
     name = _name(call)
     own = _id(environment_no(context, name))
-    return json_answer(200, [{"name": one, "id": f"{own}/{one}"} for one in variants(context, name)])
+    return document_answer([{"name": one, "id": f"{own}/{one}"} for one in variants(context, name)])
 
 
 def _difficulty(context: Context, call: HttpCall) -> HttpAnswer:
     check_fields(call, "split", "variant", "model_name")
     split, variant, model = (call.query.get(name) for name in ("split", "variant", "model_name"))
     document = task_difficulty(context, _name(call), split=split, variant=variant, model=model)
-    return json_answer(200, {"tasks": [_task(one) for one in document]})
+    return document_answer({"tasks": [_task(one) for one in document]})
 
 
 def _task(one: TaskDifficulty) -> dict[str, object]:

@@ -22,7 +22,7 @@ import msgspec
 import orjson
 
 from core.doors import documents
-from core.doors.exchange import JSON, HttpAnswer, HttpCall, json_answer
+from core.doors.exchange import JSON, HttpAnswer, HttpCall
 from core.doors.http.bodies import file_answer
 from core.doors.http.refusals import http_error
 from core.doors.http.routes import MOST_BYTES, NDJSON, Handler, LearnerHandler, Route
@@ -65,6 +65,7 @@ _MEDIA: Final[Mapping[ExportFormat, str]] = {
     "csv": "text/csv; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
 }
+_REWARD: Final = Verbs.reward  # read once: each request would read the table
 RUN_LINE: Final = '{"kind": "run", "uid": "r9", "arms": ["tool:web:search"], "calls": ["search"]}'
 FORMAT: Final = {"format": choice("Form of the file.", EXPORT_FORMATS)}
 _SERIES: Final = {
@@ -141,6 +142,15 @@ def _keyed(operation: Verb[..., Any], key: str, body: dict[str, object]) -> dict
 # Answers
 
 
+def document_answer(plain: object, headers: Mapping[str, str] = {}) -> HttpAnswer:
+    """Return a document as an answer."""
+    try:
+        body = orjson.dumps(plain)
+    except orjson.JSONEncodeError:
+        body = json_bytes(plain)
+    return HttpAnswer(200, body, {"content-type": JSON, **headers})
+
+
 def tagged_answer(context: Context, call: HttpCall, read: Callable[[], object]) -> HttpAnswer:
     """Return what ``read`` returns, with an ETag of the learner's revision and the caller's roles; 304 if it matches.
 
@@ -148,11 +158,8 @@ def tagged_answer(context: Context, call: HttpCall, read: Callable[[], object]) 
     """
     tag = _tag(queries.visibility(context))
     cached = {one.strip().removeprefix("W/") for one in call.headers.get("if-none-match", "").split(",")}
-    if tag in cached:
-        return HttpAnswer(
-            304, b"", {"etag": tag, "cache-control": "private, no-cache", "vary": "Authorization"}
-        )
-    return json_answer(200, read(), etag=tag, cache_control="private, no-cache", vary="Authorization")
+    headers = {"etag": tag, "cache-control": "private, no-cache", "vary": "Authorization"}
+    return HttpAnswer(304, b"", headers) if tag in cached else document_answer(read(), headers)
 
 
 def _tag(view: queries.Visibility) -> str:
@@ -162,7 +169,7 @@ def _tag(view: queries.Visibility) -> str:
 
 
 def _acted(operation: Verb[..., Any], context: Context, request: Input) -> HttpAnswer:
-    return json_answer(200, operation.plain(context, operation.respond(context, request)))
+    return document_answer(operation.plain(context, operation.respond(context, request)))
 
 
 def _of_verb(operation: Verb[..., Any]) -> LearnerHandler:
@@ -366,7 +373,7 @@ def _learners(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
     check_fields(call, "limit", "cursor")
     operation, context = Verbs.learners, service.whole(actor)
     page = _after(operation, "name")(context, _cursor(call, (str,)), _limit(call), {})
-    return json_answer(200, _page_document(operation, context, page))
+    return document_answer(_page_document(operation, context, page))
 
 
 def _sides(context: Context, call: HttpCall) -> HttpAnswer:
@@ -446,18 +453,18 @@ class ResetEffect(TypedDict):
 
 
 def _version(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noqa: ARG001 - a handler
-    return json_answer(200, ServerVersion(name="armscope", version=__version__))
+    return document_answer(ServerVersion(name="armscope", version=__version__))
 
 
 def _alive(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noqa: ARG001 - a handler
-    return json_answer(200, Health(ok=True, version=__version__))
+    return document_answer(Health(ok=True, version=__version__))
 
 
 def _health(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noqa: ARG001 - a handler
     """Return whether the database is readable; raise the error that prevents it."""
     with service.store.reading(service.whole(actor).learner):
         health, damage = Health(ok=True, version=__version__), known_damage(service.store.location)
-        return json_answer(200, health if damage is None else Health(**health, damage=damage))
+        return document_answer(health if damage is None else Health(**health, damage=damage))
 
 
 def _record(context: Context, call: HttpCall) -> HttpAnswer:
@@ -472,7 +479,7 @@ def _reward(context: Context, call: HttpCall) -> HttpAnswer:
     """Reward one arm, or without one every arm of the run."""
     body = json_body(call.body)
     is_whole = isinstance(body, dict) and "arm" not in body and "run" in body
-    operation = Verbs.reward_run if is_whole else Verbs.reward
+    operation = Verbs.reward_run if is_whole else _REWARD
     return _acted(operation, context, parsed_input(operation, call, body))
 
 
@@ -543,7 +550,7 @@ def _preview_reset(context: Context, call: HttpCall) -> HttpAnswer:
         arm_ids=preview.columns.keys,
         pulls=preview.columns.n_pulls,
     )
-    return json_answer(200, effect)
+    return document_answer(effect)
 
 
 def _preview_repair(context: Context, call: HttpCall) -> HttpAnswer:
@@ -567,13 +574,13 @@ def _preview_repair(context: Context, call: HttpCall) -> HttpAnswer:
     effect = RepairEffect(
         learner=context.learner, observation_count=preview.n, corrected=preview.n_corrected, arms=arms
     )
-    return json_answer(200, effect)
+    return document_answer(effect)
 
 
 def _preview_credit(context: Context, call: HttpCall) -> HttpAnswer:
     """Return the arms that an episode's credit would move, the largest change first."""
     request = cast("Any", parsed_input(Verbs.credit_episode, call, json_body(call.body)))
-    return json_answer(200, as_plain(queries.preview_credit(context, request.uid, request.rule)))
+    return document_answer(as_plain(queries.preview_credit(context, request.uid, request.rule)))
 
 
 # The table
