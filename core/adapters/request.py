@@ -43,10 +43,10 @@ class Requests:
                 f"A uid must be of one request, got {options['uid']!r} for all of them.",
                 next_step="Leave it out: each request gets its own.",
             )
-        given: Any = learner  # isinstance does not know the protocols
-        self.blocking: LearnerProtocol = getattr(given, "learner", given)
-        is_blocking = self.blocking is given
-        self.awaited: AsyncLearnerProtocol = AsyncLearnerProtocol(given) if is_blocking else given
+        source: Any = learner  # isinstance does not know the protocols
+        self.blocking: LearnerProtocol = getattr(source, "learner", source)
+        is_blocking = self.blocking is source
+        self.awaited: AsyncLearnerProtocol = AsyncLearnerProtocol(source) if is_blocking else source
         self.options = options
         self.blocking.run([], **options)
 

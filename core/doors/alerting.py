@@ -55,7 +55,7 @@ class Alarms:
         return known[1]
 
 
-def _sent(context: Context, message: Message) -> SendResult:
+def _transmit(context: Context, message: Message) -> SendResult:
     """Send a message now, by the clock of a context, and settle it."""
     result = send(message, at_s=context.clock() // 1000)
     webhooks.settle(context, message, result)
@@ -71,7 +71,7 @@ def deliver(context: Context) -> tuple[SendResult, ...]:
     active = alerts.alerts(context, limit=1).webhooks
     failing = {one.id for one in active if not has_secret(one.secret_from)}
     while len(failing) < len(active) and (message := webhooks.take_due(context, skipped=failing)) is not None:
-        result = _sent(context, message)
+        result = _transmit(context, message)
         results.append(result)
         COUNTS["sent" if result.ok else "failed"] += 1
         if not result.ok:
@@ -81,7 +81,7 @@ def deliver(context: Context) -> tuple[SendResult, ...]:
 
 def send_test(context: Context, webhook: str) -> SendResult:
     """Send an empty message to one webhook (id or URL) at once; return the result."""
-    return _sent(context, webhooks.take_test(context, webhook))
+    return _transmit(context, webhooks.take_test(context, webhook))
 
 
 class Watch:

@@ -154,12 +154,12 @@ class Learner(LearnerProtocol):
         return self._context.entropy()
 
     def _import(self, paths: Sequence[Path], options: ImportOptions) -> ImportAnswer:
-        given: dict[str, Any] = {**options}
+        rest: dict[str, Any] = {**options}
         limits = resolve_name("core.formats:Limits").of(
-            inflated_bytes=given.pop("max_inflated_bytes"), rejected_lines=given.pop("max_rejected")
+            inflated_bytes=rest.pop("max_inflated_bytes"), rejected_lines=rest.pop("max_rejected")
         )
-        context = self.context.for_rehearsal() if given.pop("preview") else self.context
-        return Verbs.import_.call(context, paths=paths, limits=limits, **given)
+        context = self.context.for_rehearsal() if rest.pop("preview") else self.context
+        return Verbs.import_.call(context, paths=paths, limits=limits, **rest)
 
 
 class LateLearner(Learner):

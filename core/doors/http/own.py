@@ -45,6 +45,7 @@ from core.records.audit import AuditEntry
 from core.records.batch import answers_of, key_of_line
 from core.records.corrections import Target
 from core.records.episode_page import EpisodeCursor, EpisodeRow
+from core.records.evaluation_page import EvaluationPage
 from core.records.observation import MAX_REQUEST_KEY_CHARS, RewardAnswer, RewardOrder
 from core.records.parameters import EXPORT_FORMATS, ExportFormat
 from core.records.run import Run
@@ -297,16 +298,6 @@ def check_fields(call: HttpCall, *names: str) -> None:
             )
 
 
-def is_true(call: HttpCall, name: str, default: str = "false") -> bool:
-    """Return a field of the query that is true or false."""
-    value = call.query.get(name, default)
-    if value not in {"true", "false"}:
-        raise InvalidInput(
-            f"{name} must be true or false, got something else.", next_step=f"Leave it out for {default}."
-        )
-    return value == "true"
-
-
 def _after(operation: Verb[..., Any], field: str, *, is_sorted: bool = True) -> _Page:
     """Return pages of a verb's rows after the one whose field the cursor has; it may be gone from sorted rows."""
 
@@ -340,8 +331,12 @@ def _findings(context: Context, call: HttpCall) -> HttpAnswer:
 def _models(context: Context, call: HttpCall) -> HttpAnswer:
     """Return models compared on the same tasks, or on all episodes."""
     check_fields(call, "paired")
-    operation, paired = Verbs.compare, is_true(call, "paired", "true")
-    request = operation.decode({"environment": call.path_values["environment"], "paired": paired})
+    operation, paired = Verbs.compare, call.query.get("paired", "true")
+    if paired not in {"true", "false"}:
+        raise InvalidInput(
+            "paired must be true or false, got something else.", next_step="Leave it out for true."
+        )
+    request = operation.decode({"environment": call.path_values["environment"], "paired": paired == "true"})
     return tagged_answer(context, call, lambda: operation.plain(context, operation.respond(context, request)))
 
 
@@ -354,6 +349,10 @@ def _onward(read: Callable[..., Any], field: str = "before", position: Callable[
         return ListPage(part.rows, [part.onward] if isinstance(part.onward, int) else part.onward)
 
     return page
+
+
+def _evaluations(context: Context, **query: Any) -> EvaluationPage:  # noqa: ANN401 - the fields of its verb
+    return queries.page_of_evaluations(context, query.pop("wanted"), **query)
 
 
 def _acts(context: Context, cursor: list[int] | None, limit: int, query: Mapping[str, Any]) -> ListPage:
@@ -702,7 +701,7 @@ ROWS: Final = (
         *((int, type(None)), str),
     ),
     _list("runs", Verbs.runs, _onward(queries.listed_runs, "cursor", Cursor), *_AT_NUMBER),
-    _list("evaluations", Verbs.evaluations, _onward(queries.page_of_evaluations), int),
+    _list("evaluations", Verbs.evaluations, _onward(_evaluations), int),
     _list("ledger", Verbs.ledger, _ledger, int),
     _list("acts", Verbs.acts, _acts, int, of=AuditEntry, words="Who changed what, the latest first."),
     _list("audit", Verbs.acts, _acts, int, of=AuditEntry, words="Who did what.", action="members"),

@@ -217,8 +217,8 @@ def _verb(operation: Verb[..., Any], usual: Mapping[str, Any] = {}, **fields: st
 
     def run(service: Service, actor: Actor, arguments: Arguments) -> Document:
         context = service.context(actor, _learner_of(arguments)).of_own_door()
-        given = {**usual, **arguments}
-        request = {fields.get(name, name): one for name, one in given.items() if name != "learner"}
+        complete = {**usual, **arguments}
+        request = {fields.get(name, name): one for name, one in complete.items() if name != "learner"}
         answer = operation.plain(context, operation.respond(context, operation.decode(request)))
         return answer if isinstance(answer, dict) else {operation.name: answer}
 

@@ -98,7 +98,7 @@ def evaluations(
 
 def page_of_evaluations(
     context: Context,
-    wanted: EvaluationFilter = ANY_EVALUATION,
+    filters: EvaluationFilter = ANY_EVALUATION,
     *,
     before: int | None = None,
     limit: int = PAGE_EVALUATIONS,
@@ -111,11 +111,11 @@ def page_of_evaluations(
     since = completed(Dates, query)["since"]
     since_ms, until_ms = dates_of(query)
     if since_ms is not None or until_ms is not None:
-        wanted = msgspec.structs.replace(wanted, since_ms=since_ms, until_ms=until_ms)
+        filters = msgspec.structs.replace(filters, since_ms=since_ms, until_ms=until_ms)
     with context.reading() as snapshot:
         hidden = context.hidden_from(snapshot)
         after = after_of(snapshot, since, hidden)
-        page = evaluation_page(snapshot, wanted, before=before, limit=limit, hidden=hidden, after=after)
+        page = evaluation_page(snapshot, filters, before=before, limit=limit, hidden=hidden, after=after)
         shows = context.may("read_words")
         rows = [
             msgspec.structs.replace(
