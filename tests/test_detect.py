@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from core import detect as detect_module
 from core.detect import detect
 from core.detect import mentions as quotations_module
-from core.detect.words import find_word
+from core.detect.mentions import find_word
 from core.records.arm import Arm, file_key, skill_key, skill_name, tool_key
 from core.records.evidence import EXCERPT_CHARS
 from core.records.run import Call, Inventory, Run

@@ -2,7 +2,7 @@
 
 One small detector per arm type. Each looks at the run's calls and texts only, never at the clock or at present
 beliefs. A call of exactly its name shows a tool. In ``standard``, a name that no arm has may also be a client's
-spelling of a tool with its server (`core.detect.words`). In ``openclaw`` it may not. Both modes recognise sections
+spelling of a tool with its server (`core.detect.mentions`). In ``openclaw`` it may not. Both modes recognise sections
 alike. The table `MENTIONS` holds the detectors of skills, files and memories. ``standard`` does not guess: a memory
 without content counts as not referenced. If the source says which skills were loaded, ``standard`` takes that alone.
 ``openclaw`` finds the same as OpenClaw.
@@ -14,25 +14,13 @@ import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Final, Protocol
+from typing import Final
 
-from core.detect.mentions import OpenclawMentions, StandardMentions
-from core.detect.words import names_a_server, spellings
+from core.detect.mentions import Mentions, OpenclawMentions, StandardMentions, names_a_server, spellings
 from core.records.arm import Arm
-from core.records.evidence import Evidence, Reference, Where
+from core.records.evidence import Evidence, Reference
 from core.records.learner import Mode
 from core.records.run import Inventory, Run
-
-
-class Mentions(Protocol):
-    """Searcher of texts and metadata: arms are added first, then runs are searched."""
-
-    def want(self, index: int, arm: Arm) -> None: ...
-
-    def ready(self) -> None: ...
-
-    def search(self, run: Run) -> Iterator[tuple[int, Where, str]]: ...
-
 
 MENTIONS: Final[dict[Mode, Callable[[], Mentions]]] = {
     "standard": StandardMentions,
@@ -192,5 +180,4 @@ def _plan(inventory: Inventory, mode: Mode) -> _Plan:
         else:
             plan.mentions.want(index, arm)
             plan.reads_text = True
-    plan.mentions.ready()
     return plan

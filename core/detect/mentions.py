@@ -1,20 +1,34 @@
-"""Skills, files and memories in texts, by mode.
+"""Skills, files and memories in texts, by mode, and the whole words and other spellings by which names are found.
 
 ``standard`` finds skills and files as whole words, and memories by any 20 characters of their content, white space
 folded, any case. ``openclaw`` finds them by substring, as OpenClaw does.
+
+A letter, digit or underscore next to a name makes it part of a longer word;
+so does a hyphen (for files also a dot) that ties it to one: ``pdf`` is not in ``pdf-forms``, ``app.py``
+neither in ``my-app.py`` nor in ``app.py.bak``, but both may end a sentence. Scripts that put no spaces
+between words (Chinese, Japanese, Thai, ...) or glue particles to them (Korean) never lengthen a word, else a
+file name in such a sentence could not be recognised at all.
+
+Spellings of a tool that a server offers. Clients write ``mcp__S__T``, ``S.T`` or ``S/T`` for the tool T of the
+server S, which is the arm ``tool:S:T``. All four are one tool. A bare ``T`` names no server, so only the arm of that
+name matches it.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
+from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
-from core.detect.words import Haystack, excerpt_of, find_word
-from core.records.arm import Arm, ArmType, skill_name
-from core.records.evidence import Where
+from core.records.arm import Arm, skill_name
+from core.records.evidence import EXCERPT_CHARS, Where
 from core.records.javascript import first_units, units
+from core.records.limits import NUL
 from core.records.run import Run
 
 MEMORY_WINDOW_CHARS: Final = 20
@@ -33,6 +47,18 @@ _CODES_PER_HIGH: Final = 0x400
 # Every window of 20 characters holds 11 consecutive starting places of a 10-gram. So it is enough to keep all
 # 10-grams of the contents and to look up every 11th of a text, or the other way round.
 _STRIDE: Final = MEMORY_WINDOW_CHARS - _GRAM + 1
+
+# Between texts: no arm id can hold it and it belongs to no word.
+_SEPARATOR: Final = "\0"
+
+_SPACELESS_STARTS: Final = (0x0E00, 0x1000, 0x1100, 0x1780, 0x2E80, 0xA960, 0xAC00, 0xF900, 0xFF66, 0x20000)
+_SPACELESS_ENDS: Final = (0x0F00, 0x10A0, 0x1200, 0x1800, 0xA000, 0xA980, 0xD800, 0xFB00, 0xFFDD, 0x40000)
+
+Fold = Callable[[str], str]
+"""Function that removes case: `str.casefold` or `str.lower`. Neither makes a text shorter."""
+
+_MCP: Final = "mcp__"
+_SEPARATORS: Final = "./"
 
 
 def spaced(text: str) -> str:
@@ -120,76 +146,89 @@ def _spaced_offsets(text: str, folded: str) -> Sequence[int]:
     return offsets
 
 
-class StandardMentions:
-    """Searcher of the texts and metadata of the runs of one inventory, any case."""
+class Mentions(ABC):
+    """Searcher of the texts and metadata of runs of one inventory: arms are added first, then runs are searched."""
 
-    def __init__(self) -> None:
+    def __init__(self, fold: Fold) -> None:
+        self._fold = fold
         self._skills: dict[str, list[int]] = {}
         self._files: dict[str, list[int]] = {}
-        self._memories: dict[str, list[int]] = {}
-        self._grams: Grams | None = None
 
     def want(self, index: int, arm: Arm) -> None:
         """Add an arm to look for; ``index`` is its index in the inventory."""
-        _STANDARD_WANTS[arm.type](self, index, arm)
-
-    def ready(self) -> None:
-        """Build the index of memories once all arms are added."""
-        if self._memories:
-            self._grams = Grams.of(self._memories)
+        if arm.type == "skill":
+            self._skills.setdefault(self._fold(skill_name(arm.key)), []).append(index)
+        elif arm.type == "file":
+            self._files.setdefault(self._fold(self._file_name(arm)), []).append(index)
+        else:
+            self._want_memory(index, arm)
 
     def search(self, run: Run) -> Iterator[tuple[int, Where, str]]:
         """Yield index, kind and surroundings of each mention; an arm may come more than once."""
         if self._skills or self._files:
-            text = Haystack.of(run.texts, str.casefold)
-            yield from _words(self._files, text, "text", _FILE_TIES)
-            yield from _words(self._skills, text, "text", _SKILL_TIES)
+            text = Haystack.of(run.texts, self._fold)
+            yield from self._named(self._files, text, "text", _FILE_TIES)
+            yield from self._named(self._skills, text, "text", _SKILL_TIES)
         if self._skills:
-            metadata = Haystack.of([call.metadata for call in run.calls], str.casefold)
-            yield from _words(self._skills, metadata, "metadata", _SKILL_TIES)
-        if self._grams is not None:
-            for index, excerpt in self._grams.search(run.texts):
-                yield index, "text", excerpt
+            metadata = Haystack.of([call.metadata for call in run.calls], self._fold)
+            yield from self._named(self._skills, metadata, "metadata", _SKILL_TIES)
+        for index, excerpt in self._quotations(run.texts):
+            yield index, "text", excerpt
 
-    def _skill(self, index: int, arm: Arm) -> None:
-        _add(self._skills, skill_name(arm.key).casefold(), index)
+    def _named(
+        self, names: dict[str, list[int]], hay: Haystack, where: Where, ties: str
+    ) -> Iterator[tuple[int, Where, str]]:
+        for name, places in names.items():
+            start = self._find(hay.folded, name, ties)
+            if start >= 0:
+                excerpt = hay.excerpt(start, start + len(name))
+                yield from ((index, where, excerpt) for index in places)
 
-    def _file(self, index: int, arm: Arm) -> None:
+    @abstractmethod
+    def _file_name(self, arm: Arm) -> str: ...
+
+    @abstractmethod
+    def _want_memory(self, index: int, arm: Arm) -> None: ...
+
+    @abstractmethod
+    def _find(self, text: str, name: str, ties: str) -> int:
+        """Return the position of a name in a text, or -1."""
+
+    @abstractmethod
+    def _quotations(self, texts: Iterable[str]) -> Iterator[tuple[int, str]]:
+        """Yield the arm index of each memory in the texts, with its surroundings."""
+
+
+class StandardMentions(Mentions):
+    """The mode ``standard``: whole words, any case."""
+
+    def __init__(self) -> None:
+        super().__init__(str.casefold)
+        self._memories: dict[str, list[int]] = {}
+
+    @cached_property
+    def _grams(self) -> Grams:
+        """The index of memories, once all arms are added."""
+        return Grams.of(self._memories)
+
+    def _file_name(self, arm: Arm) -> str:
         # A path has the file name at its end, after a slash, which starts a word:
         # looking for the file name alone finds both.
-        path = arm.name.replace("\\", "/").rstrip("/")
-        _add(self._files, path.rsplit("/", 1)[-1].casefold(), index)
+        return arm.name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
 
-    def _memory(self, index: int, arm: Arm) -> None:
-        if arm.content is not None:
-            _add(self._memories, spaced(arm.content), index)
+    def _want_memory(self, index: int, arm: Arm) -> None:
+        if arm.content is not None and arm.content.strip():
+            self._memories.setdefault(spaced(arm.content), []).append(index)
 
+    def _find(self, text: str, name: str, ties: str) -> int:
+        return find_word(text, name, ties) if name.strip() else -1  # a blank name would be found everywhere
 
-_STANDARD_WANTS: Final[dict[ArmType, Callable[[StandardMentions, int, Arm], None]]] = {
-    "skill": StandardMentions._skill,
-    "file": StandardMentions._file,
-    "memory": StandardMentions._memory,
-}
+    def _quotations(self, texts: Iterable[str]) -> Iterator[tuple[int, str]]:
+        return self._grams.search(texts) if self._memories else iter(())
 
 
-def _words(
-    names: dict[str, list[int]], hay: Haystack, where: Where, ties: str
-) -> Iterator[tuple[int, Where, str]]:
-    for name, places in names.items():
-        start = find_word(hay.folded, name, ties)
-        if start >= 0:
-            excerpt = hay.excerpt(start, start + len(name))
-            for index in places:
-                yield index, where, excerpt
-
-
-def _add(names: dict[str, list[int]], name: str, index: int) -> None:
-    if name.strip():  # a blank name would be found everywhere
-        names.setdefault(name, []).append(index)
-
-
-class OpenclawMentions:
-    """Searcher of the texts and metadata of the runs of one inventory.
+class OpenclawMentions(Mentions):
+    """The mode ``openclaw``.
 
     A name counts wherever its letters occur, also inside another word (``go`` in ``category``). Case is taken away
     by lower-casing, which keeps ``ß`` and ``ss`` apart. A memory's label is its content; without one, as in
@@ -197,70 +236,36 @@ class OpenclawMentions:
     """
 
     def __init__(self) -> None:
-        self._skills: dict[str, list[int]] = {}
-        self._files: dict[str, list[int]] = {}
+        super().__init__(str.lower)
         self._short: dict[str, list[int]] = {}
         self._prefixes: dict[re.Pattern[str], list[int]] = {}
 
-    def want(self, index: int, arm: Arm) -> None:
-        """Add an arm to look for; ``index`` is its index in the inventory."""
-        _OPENCLAW_WANTS[arm.type](self, index, arm)
+    def _file_name(self, arm: Arm) -> str:
+        return arm.name
 
-    def ready(self) -> None:
-        """Do nothing: this mode needs no preparation."""
-
-    def search(self, run: Run) -> Iterator[tuple[int, Where, str]]:
-        """Yield index, kind and surroundings of each mention; an arm may come more than once."""
-        if self._skills or self._files:
-            text = Haystack.of(run.texts, str.lower)
-            yield from _substrings(self._files, text, "text")
-            yield from _substrings(self._skills, text, "text")
-        if self._skills:
-            metadata = Haystack.of([call.metadata for call in run.calls], str.lower)
-            yield from _substrings(self._skills, metadata, "metadata")
-        for one in run.texts if self._short or self._prefixes else ():
-            yield from self._quotations(one)
-
-    def _quotations(self, text: str) -> Iterator[tuple[int, Where, str]]:
-        for label, places in self._short.items():
-            start = text.find(label)
-            if start >= 0:
-                excerpt = excerpt_of(text, start, start + len(label))
-                yield from ((index, "text", excerpt) for index in places)
-        hay = Haystack.of([text], str.lower)
-        for prefix, places in self._prefixes.items():
-            match = prefix.search(hay.folded)
-            if match is not None:
-                excerpt = hay.excerpt(*match.span())
-                yield from ((index, "text", excerpt) for index in places)
-
-    def _skill(self, index: int, arm: Arm) -> None:
-        self._skills.setdefault(skill_name(arm.key).lower(), []).append(index)
-
-    def _file(self, index: int, arm: Arm) -> None:
-        self._files.setdefault(arm.name.lower(), []).append(index)
-
-    def _memory(self, index: int, arm: Arm) -> None:
+    def _want_memory(self, index: int, arm: Arm) -> None:
         label = arm.name if arm.content is None else arm.content
         if units(label) < SHORT_UNITS:
             self._short.setdefault(label, []).append(index)
         else:
             self._prefixes.setdefault(_pattern(first_units(label, PREFIX_UNITS).lower()), []).append(index)
 
+    def _find(self, text: str, name: str, ties: str) -> int:  # noqa: ARG002 - no word is a whole one
+        return text.find(name)
 
-_OPENCLAW_WANTS: Final[dict[ArmType, Callable[[OpenclawMentions, int, Arm], None]]] = {
-    "skill": OpenclawMentions._skill,
-    "file": OpenclawMentions._file,
-    "memory": OpenclawMentions._memory,
-}
-
-
-def _substrings(names: dict[str, list[int]], hay: Haystack, where: Where) -> Iterator[tuple[int, Where, str]]:
-    for name, places in names.items():
-        start = hay.folded.find(name)
-        if start >= 0:
-            excerpt = hay.excerpt(start, start + len(name))
-            yield from ((index, where, excerpt) for index in places)
+    def _quotations(self, texts: Iterable[str]) -> Iterator[tuple[int, str]]:
+        for text in texts if self._short or self._prefixes else ():
+            for label, places in self._short.items():
+                start = text.find(label)
+                if start >= 0:
+                    excerpt = excerpt_of(text, start, start + len(label))
+                    yield from ((index, excerpt) for index in places)
+            hay = Haystack.of([text], str.lower)
+            for prefix, places in self._prefixes.items():
+                match = prefix.search(hay.folded)
+                if match is not None:
+                    excerpt = hay.excerpt(*match.span())
+                    yield from ((index, excerpt) for index in places)
 
 
 def _pattern(prefix: str) -> re.Pattern[str]:
@@ -273,3 +278,114 @@ def _pattern(prefix: str) -> re.Pattern[str]:
     first = 0x10000 + (last - 0xD800) * _CODES_PER_HIGH
     halves = f"[{prefix[-1]}{chr(first)}-{chr(first + _CODES_PER_HIGH - 1)}]"
     return re.compile(re.escape(prefix[:-1]) + halves)
+
+
+# Words
+
+
+def find_word(text: str, name: str, ties: str = "-") -> int:
+    """Return the position of ``name`` in ``text`` outside any longer word, or -1.
+
+    ``ties`` are the characters that join two words into one when both sides are letters or digits.
+
+    >>> find_word("recoding, then coding.", "coding"), find_word("pdf-forms", "pdf")
+    (15, -1)
+    """
+    start = text.find(name)
+    while start >= 0:
+        if not _lengthened(text, start - 1, -1, ties) and not _lengthened(text, start + len(name), 1, ties):
+            return start
+        start = text.find(name, start + 1)
+    return -1
+
+
+def _lengthened(text: str, position: int, step: int, ties: str) -> bool:
+    """Return whether the character at ``position``, just outside a name, continues the word in direction ``step``."""
+    if not 0 <= position < len(text):
+        return False
+    if _in_word(text[position]):
+        return True
+    beyond = position + step
+    return text[position] in ties and 0 <= beyond < len(text) and _in_word(text[beyond])
+
+
+def _in_word(char: str) -> bool:
+    if char.isascii():
+        return char.isalnum() or char == "_"
+    if not (char.isalnum() or unicodedata.category(char)[0] == "M"):
+        return False
+    span = bisect_right(_SPACELESS_STARTS, ord(char)) - 1
+    return span < 0 or ord(char) >= _SPACELESS_ENDS[span]
+
+
+@dataclass(frozen=True)
+class Haystack:
+    """Texts of a run, searched in one piece, any case."""
+
+    text: str
+    folded: str
+    fold: Fold
+
+    @classmethod
+    def of(cls, texts: Iterable[str], fold: Fold) -> Haystack:
+        text = _SEPARATOR.join(texts)
+        return cls(text, fold(text), fold)
+
+    def excerpt(self, start: int, end: int) -> str:
+        """Return the surroundings, within one text, of the part of ``folded`` from ``start`` to ``end``."""
+        if len(self.folded) != len(self.text):  # a letter such as ß or İ folds into two
+            offsets = [position for position, char in enumerate(self.text) for _ in self.fold(char)]
+            start, end = offsets[start], offsets[end - 1] + 1
+        lowest = self.text.rfind(_SEPARATOR, 0, start) + 1
+        highest = self.text.find(_SEPARATOR, end)
+        return excerpt_of(self.text[lowest : highest if highest >= 0 else None], start - lowest, end - lowest)
+
+
+def excerpt_of(text: str, start: int, end: int) -> str:
+    """Return at most 160 characters of ``text`` with the part from ``start`` to ``end`` in the middle. NUL becomes
+    the replacement character.
+
+    >>> excerpt_of("see README.md for more", 4, 13)
+    'see README.md for more'
+    """
+    spare = max(EXCERPT_CHARS - (end - start), 0)
+    lowest = max(0, min(start - spare // 2, len(text) - EXCERPT_CHARS))
+    return text[lowest : lowest + EXCERPT_CHARS].replace(NUL, "\ufffd")
+
+
+def spellings(arm: Arm) -> Iterator[str]:
+    """Yield other names of calls that mean a tool arm; one may come twice.
+
+    >>> list(spellings(Arm(key="tool:github:create_issue")))
+    ['mcp__github__create_issue', 'github.create_issue', 'github/create_issue']
+    >>> list(spellings(Arm(key="tool:other:github.create_issue")))[3:]
+    ['mcp__github__create_issue', 'github.create_issue', 'github/create_issue']
+    """
+    yield from _written(arm.category, arm.name)
+    yield from (name for server, tool in _read(arm.name) for name in _written(server, tool))
+
+
+def names_a_server(name: str) -> bool:
+    """Return whether a call's name may be such a spelling.
+
+    >>> names_a_server("mcp__github__create_issue"), names_a_server("github.create_issue"), names_a_server("Read")
+    (True, True, False)
+    """
+    return any(_read(name))
+
+
+def _written(server: str, tool: str) -> Iterator[str]:
+    yield f"{_MCP}{server}__{tool}"
+    yield from (f"{server}{separator}{tool}" for separator in _SEPARATORS)
+
+
+def _read(name: str) -> Iterator[tuple[str, str]]:
+    """Yield the server and tool that a name contains, if any."""
+    if name.startswith(_MCP):
+        server, _, tool = name.removeprefix(_MCP).partition("__")
+        if server and tool:
+            yield server, tool
+    for separator in _SEPARATORS:
+        server, _, tool = name.partition(separator)
+        if server and tool:
+            yield server, tool
