@@ -1,5 +1,9 @@
 """OpenTelemetry's protocol (OTLP): an ``ExportTraceServiceRequest``, as protobuf or JSON → spans; spans → a run.
 
+Files of OTLP's JSON hold one request ``{resourceSpans}``, or one a line as a collector writes them; a run per trace.
+The spans of a trace may lie on many lines and in several files of an import, in any order, so the first such file
+reads all of them. A span that comes twice counts once. The runs are those of the same bytes sent to ``/v1/traces``.
+
 The stored part of a span is what `core.formats.spans` reads. Unused attributes, and the input and output of steps
 other than replies are dropped at once. Results of tools are dropped too, unless the learner keeps texts. OTLP's JSON
 is not protobuf's: its ids are hexadecimal.
@@ -10,13 +14,19 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeGuard
 
 import msgspec
 
-from core.errors import InvalidInput
+from core.errors import InvalidInput, UnreadableSource
+from core.formats.entries import MIB, Entry, Progress, Rejected
+from core.formats.heads import head_of
 from core.formats.prompts import is_part
+from core.formats.reading import Format, Head, Reading, SubAgentFiles
 from core.formats.spans import READ, RESULT_KEYS, SKILL_EVENTS, Span, as_text, skill_activated
 from core.formats.split import SLICE_BYTES, Split, slices
 from core.formats.strict import UNDECODABLE, Flaw, check, reason, uncollected
@@ -35,8 +45,11 @@ _FIXED: Final = {1: 8, 5: 4}
 _ATTRIBUTES: Final = 9
 _SPAN_FIELDS: Final = frozenset((1, 2, 4, 5, 7, 8, _ATTRIBUTES, 15))
 """Fields of a span that are read."""
-_SPANS: Final = ("spans", 5)
-"""Name and depth of the lists of spans in OTLP's JSON."""
+_LISTED: Final = "spans"
+_DEPTH: Final = 5
+"""Brackets around a list of spans in OTLP's JSON."""
+_ALL: Final = "\0otlp"
+"""Key of all files of an import, which no session has as its id."""
 _MAX_DEPTH: Final = 128
 _MS: Final = 1_000_000
 _FAILED: Final = 2
@@ -486,7 +499,7 @@ def _of_json(body: bytes) -> Iterator[TracedSpan]:
     try:
         rest = body
         if len(body) > SLICE_BYTES:
-            apart = Split(slices(body), *_SPANS, b"".join)
+            apart = Split(slices(body), _LISTED, _DEPTH, b"".join)
             for _, raw in apart.elements():
                 check(raw, _MAX_DEPTH)
                 yield uncollected(_SPAN.decode, raw).span
@@ -551,3 +564,64 @@ def problem_of(encoding: Encoding, words: str) -> bytes:
 
     # A text in field 2 of both, and nothing else: the same bytes.
     return bytes(service.ExportTracePartialSuccess(error_message=words).SerializeToString())
+
+
+# Files
+
+
+def _claims(head: Head) -> bool:
+    return ("resourceSpans" in head.keys or any("resourceSpans" in line for line in head.lines)) and (
+        b'"scopeSpans"' in head.start
+    )
+
+
+def _sort(_head: Head, path: Path, file: str, files: SubAgentFiles) -> None:
+    files.add(path, file, _ALL)
+
+
+def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
+    files = dict(reading.sub_agents.of(_ALL)) or {reading.path: reading.file}
+    if reading.path != next(iter(files)):
+        return
+    decode = partial(read_spans, encoding="json", keeps_texts=reading.keeps_texts)
+    traces: dict[str, dict[bytes, str]] = {}
+    n_bytes = 0
+    for path, file in files.items():
+        head = head_of(path, file, reading.limits)
+        shape = "object" if head.is_long else head.shape
+        own = replace(reading, path=path, file=file, shape=shape)
+        follow = progress if path == reading.path else None
+        pieces = own.document(_LISTED, follow, _DEPTH).parts() if shape == "object" else None
+        for number, _, line in own.records(decode, follow, pieces):
+            if isinstance(line, Rejected):
+                yield line
+                continue
+            for why in line.refused:
+                yield Rejected(file=file, line=number, reason=why)
+            for span in line.spans:
+                packed = span.packed()
+                n_bytes += len(packed)
+                traces.setdefault(span.trace, {})[packed] = span.id
+            if n_bytes > reading.limits.document_bytes:
+                most = reading.limits.document_bytes // MIB
+                raise UnreadableSource(
+                    f"The spans of an import must fit into {most} MiB, got more ({file}).",
+                    next_step="Import fewer files at a time; a trace must not be divided.",
+                )
+    unknown = Unknown()
+    for trace in sorted(traces):
+        packed_spans = traces.pop(trace)
+        unknown.n_shared += len(packed_spans) - len({*packed_spans.values()})
+        spans = map(unpacked, packed_spans)
+        run = run_or_reason(spans, reading.supplied, keeps_texts=reading.keeps_texts, unknown=unknown)
+        if isinstance(run, str) or run.empty:
+            why = run if isinstance(run, str) else "No span of it is a reply of a model or a call of a tool."
+            yield Rejected(file=reading.file, line=None, reason=f"No run can be made of trace {trace}: {why}")
+        else:
+            yield run
+    yield from unknown.remarks(reading.file)
+
+
+FORMAT: Final = Format(
+    name=NAME, units=("prompt",), claims=_claims, read=_read, sort=_sort, may_be_document="resourceSpans"
+)
