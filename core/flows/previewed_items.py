@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from core.errors import Conflict, InvalidInput
 from core.records.ledger_lines import digest_text
-from core.records.request import digest
+from core.records.observation import digest
 from core.records.review import ORDERS, QueueAsks, QueueProposal
 from core.store.queues import Placed
 from core.store.reads.reviewable import Candidate, named_item, reviewable

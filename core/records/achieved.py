@@ -14,8 +14,7 @@ from msgspec.structs import force_setattr
 
 from core.records.limits import MAX_LABEL_CHARS, number, text
 from core.records.line_checks import KeyedLine, check_id, check_storable
-from core.records.observation import check_request_key
-from core.records.request import digest
+from core.records.observation import check_request_key, digest
 
 OutcomeSource = Literal["program", "environment", "person", "grader", "thumb"]
 """Source of an outcome: the program, the environment that paid the run, people or models that evaluated it, or

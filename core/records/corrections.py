@@ -9,7 +9,7 @@ import msgspec
 
 from core.errors import InvalidInput
 from core.records.limits import storable
-from core.records.request import digest
+from core.records.observation import digest
 
 Target = Literal["uniform", "prior"]
 REASONS: Final = (

@@ -14,9 +14,8 @@ from msgspec import Meta
 from core.errors import InvalidEvaluation, InvalidInput
 from core.records.arm import check_key
 from core.records.limits import MAX_LABEL_CHARS, number, shown, text
-from core.records.observation import CountedIn, check_request_key
+from core.records.observation import CountedIn, check_request_key, digest
 from core.records.parameters import RequestKey
-from core.records.request import digest
 from core.records.times import Moment
 
 EvaluationOutcome = Literal["success", "failure"]

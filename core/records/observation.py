@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from decimal import ROUND_HALF_EVEN, Decimal
+from hashlib import blake2b
 from typing import Final, Literal, get_args
 
 import msgspec
@@ -20,7 +21,6 @@ from msgspec import UNSET, UnsetType
 from core.errors import InvalidInput, InvalidReward, NotApplicable
 from core.records.arm import MICRO, check_key
 from core.records.limits import shown, storable
-from core.records.request import digest
 
 Kind = Literal["feedback", "correction", "evaluation", "episode", "reported", "carried"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -220,6 +220,15 @@ def check_request_key(key: str | None) -> str | None:
             next_step="Use a short unique text such as a UUID, or leave it out.",
         )
     return None if key is None else storable("An idempotency key", key)
+
+
+def digest(request: object) -> int:
+    """Return a signed 64-bit digest of a request: its identity under an idempotency key.
+
+    >>> digest(("note", "tool:fs:Read", "slow")) == digest(["note", "tool:fs:Read", "slow"])
+    True
+    """
+    return int.from_bytes(blake2b(msgspec.json.encode(request), digest_size=8).digest(), "big", signed=True)
 
 
 class CountedIn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
