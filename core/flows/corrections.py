@@ -15,16 +15,9 @@ from core.formats.strict import utc_ms_of
 from core.records.actor import Actor, authorise
 from core.records.answers import RepairAnswer, ResetAnswer, UndoAnswer
 from core.records.arm import ARM_TYPES, ArmType, check_key
-from core.records.corrections import (
-    NoteAnswer,
-    Target,
-    check_text,
-    note_payload,
-    repair_payload,
-    reset_payload,
-)
+from core.records.corrections import NoteAnswer, Target, check_text, note_payload
 from core.records.limits import LAST_MS, listed, shown
-from core.records.observation import check_reason, check_request_key
+from core.records.observation import check_reason, check_request_key, digest
 from core.records.parameters import ArmKey, Reason, RequestKey
 from core.store.facts import FACTS
 from core.store.notes import add_note, reply_to_note
@@ -146,7 +139,7 @@ def repair(
     scope = RepairScope.of(arms, since, until)
     check_reason(reason)
     check_request_key(key)
-    payload = repair_payload(scope.arms, since, until, reason)
+    payload = digest(("repair", tuple(sorted(scope.arms)), since, until, reason))
 
     def work(txn: Transaction) -> RepairAnswer:
         stored = None if key is None else repeated(txn, key, payload, RepairAnswer)
@@ -266,7 +259,7 @@ def reset(
     scope = ResetScope(arms=tuple(dict.fromkeys(arms)), types=tuple(dict.fromkeys(types)))
     _check(target, reason)
     check_request_key(key)
-    payload = reset_payload(scope.arms, scope.types, target, reason)
+    payload = digest(("reset", tuple(sorted(scope.arms)), tuple(sorted(scope.types)), target, reason))
 
     def work(txn: Transaction) -> ResetAnswer:
         stored = None if key is None else repeated(txn, key, payload, ResetAnswer)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -19,11 +18,6 @@ REASONS: Final = (
     "A new project phase uses tools differently",
 )
 MAX_NOTE_CHARS: Final = 2_000
-
-
-def reset_payload(arms: Sequence[str], types: Sequence[str], target: str, reason: str | None) -> int:
-    """Return the digest of the request, independent of order and distinct from that of other verbs."""
-    return digest(("reset", tuple(sorted(arms)), tuple(sorted(types)), target, reason))
 
 
 class Reset(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,11 +51,6 @@ class Repair(msgspec.Struct, frozen=True, kw_only=True):
     n_observations: int
     n_changed: int
     undone: bool
-
-
-def repair_payload(arms: Sequence[str], since: str, until: str | None, reason: str | None) -> int:
-    """Return the digest of the request, independent of the order of arms."""
-    return digest(("repair", tuple(sorted(arms)), since, until, reason))
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
