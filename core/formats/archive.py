@@ -17,7 +17,6 @@ import zlib
 from collections.abc import Iterator
 from copy import copy
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Final, Protocol, Self
 
 from core.errors import UnreadableSource
@@ -80,9 +79,7 @@ class Archive:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._zip.close()
         self._disk.close()
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from core.errors import UnreadableSource
@@ -101,9 +100,7 @@ class Bytes:
             self._content.read(before.end())
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._content.close()
         self._disk.close()
 
