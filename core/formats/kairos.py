@@ -151,12 +151,7 @@ def read_reward(body: bytes) -> RewardInput:
     core.errors.InvalidEvaluation: A reward must be an object with uri and outcome, got []. Correct what is named \
 and send it again; nothing was recorded.
     """
-    try:
-        check(body, MAX_DEPTH)
-        value = msgspec.json.decode(body)
-    except UNDECODABLE as error:
-        raise _undecodable(body, error, "A reward must be", _NEXT) from None
-    return reward_input(value)
+    return reward_input(value_of(body, "A reward must be", _NEXT))
 
 
 def value_of(body: bytes, must_be: str, next_step: str) -> object:
@@ -165,12 +160,8 @@ def value_of(body: bytes, must_be: str, next_step: str) -> object:
         check(body, MAX_DEPTH)
         return msgspec.json.decode(body)
     except UNDECODABLE as error:
-        raise _undecodable(body, error, must_be, next_step) from None
-
-
-def _undecodable(body: bytes, error: Exception, must_be: str, next_step: str) -> InvalidEvaluation:
-    words = f"{must_be} one object in JSON, got a body that {reason(error, body)}."
-    return InvalidEvaluation(words, next_step=next_step, fields=(ROOT,))
+        words = f"{must_be} one object in JSON, got a body that {reason(error, body)}."
+        raise InvalidEvaluation(words, next_step=next_step, fields=(ROOT,)) from None
 
 
 def reward_input(value: object) -> RewardInput:
