@@ -44,6 +44,13 @@ MAX_DEPTH: Final = 100
 _THRESHOLDS: Final = Thresholds()
 _NEXT: Final = "Correct what is named and send it again; nothing was recorded."
 _TEXTS: Final = ("rater", "rubric_version", "llm_model_id")
+_ALLOWED: Final = {
+    "uri": "must be kairos://layer/{uuid}, or that with ?execution_id={uuid}",
+    "outcome": f"must be one of {', '.join(EVALUATION_OUTCOMES)}",
+    "score": "must be a number from 0 to 1, or left out",
+    "feedback": "must be a text that is not empty, or left out",
+    **dict.fromkeys(_TEXTS, "must be a text, or left out"),
+}
 _Score = float | msgspec.Raw
 _WRITTEN_ALIKE: Final = 1e-5
 """Below it msgspec writes an exponent, JavaScript only below a millionth."""
@@ -184,7 +191,10 @@ def reward_input(value: object) -> RewardInput:
     layer = _layer(value.get("uri"))
     wrong = sorted(_wrong(value, layer))
     if layer is None or wrong:
-        problems = ", ".join(f"{name} {_allowed(name)}, got {_got(value, name)}" for name in wrong)
+        problems = ", ".join(
+            f"{name} {_ALLOWED[name]}, got {shown(value[name]) if name in value else 'none'}"
+            for name in wrong
+        )
         raise InvalidEvaluation(f"{problems}.", next_step=_NEXT, fields=tuple(wrong))
     return RewardInput(
         layer=layer,
@@ -222,21 +232,6 @@ def _wrong(value: Mapping[str, object], layer: LayerUri | None) -> Iterator[str]
     for name in _TEXTS:
         if name in value and not isinstance(value[name], str):
             yield name
-
-
-def _allowed(name: str) -> str:
-    """Return what a member must be, for the message."""
-    if name == "uri":
-        return "must be kairos://layer/{uuid}, or that with ?execution_id={uuid}"
-    if name == "outcome":
-        return f"must be one of {', '.join(EVALUATION_OUTCOMES)}"
-    if name == "score":
-        return "must be a number from 0 to 1, or left out"
-    return f"must be {'a text that is not empty' if name == 'feedback' else 'a text'}, or left out"
-
-
-def _got(value: Mapping[str, object], name: str) -> str:
-    return shown(value[name]) if name in value else "none"
 
 
 def reward_output(reward: RewardInput, graded: Grade, at_ms: int) -> bytes:
