@@ -573,29 +573,12 @@ def _record(reward: Reward, graded: Grade) -> msgspec.Struct:
 
 def _reward_members(reward: Reward, thresholds: Thresholds) -> bytes:
     """Return a reward's record without its time; empty where it is not good enough for training."""
-    values = (reward.outcome, reward.score, reward.feedback, reward.rater)
-    of = (reward.rubric_version, reward.llm_model_id, thresholds)
-    return _members(*values, *of) if reward.feedback is None else _members.__wrapped__(*values, *of)
+    members = _members if reward.feedback is None else _members.__wrapped__
+    return members(msgspec.structs.replace(reward, rated_at_ms=None), thresholds)
 
 
 @lru_cache(maxsize=4096)
-def _members(  # noqa: PLR0917 - the arguments are the key of the cache
-    outcome: EvaluationOutcome,
-    score: float | None,
-    feedback: str | None,
-    rater: str | None,
-    rubric: str | None,
-    model: str | None,
-    thresholds: Thresholds,
-) -> bytes:
-    reward = Reward(
-        outcome=outcome,
-        score=score,
-        feedback=feedback,
-        rater=rater,
-        rubric_version=rubric,
-        llm_model_id=model,
-    )
+def _members(reward: Reward, thresholds: Thresholds) -> bytes:
     graded = reward.graded(thresholds)
     return _encode(_record(reward, graded)).removesuffix(b"}") if graded.exportable_for_sft else b""
 
