@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from decimal import Context, Decimal
 from functools import cached_property
 from itertools import compress
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -51,7 +51,22 @@ def array_of(kind: object, values: Sequence[float | None]) -> Floats | Ints:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArmColumns:
+class _Columns:
+    def where(self, mask: Bools) -> Self:
+        """Return the rows in ``mask`` (one flag per row), with what is of all rows as it is."""
+        inside = mask.tolist()
+        columns = {
+            name: getattr(self, name) for name in self.__dataclass_fields__ if name not in _OF_ALL_ROWS
+        }
+        selected: dict[str, Any] = {
+            name: tuple(compress(value, inside)) if isinstance(value, tuple) else value[mask]
+            for name, value in columns.items()
+        }
+        return replace(self, **selected)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmColumns(_Columns):
     """Columns of every arm of a learner with its counts in the present epoch, sorted by id.
 
     ``prior_*`` is the arm's own prior, ``base_*`` the prior its epoch began with; both, like ``success`` and
@@ -84,10 +99,6 @@ class ArmColumns:
 
     def __len__(self) -> int:
         return len(self.keys)
-
-    def where(self, mask: Bools) -> ArmColumns:
-        """Return the arms in ``mask`` (one flag per arm)."""
-        return ArmColumns(**_selected(self, mask))
 
     @cached_property
     def places(self) -> Mapping[str, int]:
@@ -286,7 +297,7 @@ def plain_prob(prob_micro: Ints) -> Ints:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UsageColumns:
+class UsageColumns(_Columns):
     """Runs added up by time, class, model, channel, status, outcome, baseline probability and size.
 
     ``hour`` counts hours since 1970 UTC, -1 = unknown time; that of a whole day is its first. ``prob_micro`` is the
@@ -319,13 +330,9 @@ class UsageColumns:
     def __len__(self) -> int:
         return len(self.run_class)
 
-    def where(self, mask: Bools) -> UsageColumns:
-        """Return the rows in ``mask`` (one flag per row)."""
-        return UsageColumns(**_selected(self, mask))
-
 
 @dataclass(frozen=True, kw_only=True)
-class SessionRuns:
+class SessionRuns(_Columns):
     """Runs whose class a coin decided, with the sessions they are of.
 
     ``session`` numbers the sessions; a run without one has a number of its own. ``draw`` numbers the draws; a draw
@@ -378,10 +385,6 @@ class SessionRuns:
     def is_estimated(self) -> Bools:
         """True for each run whose bill assumes a price or a split."""
         return np.asarray(self.bill_marks & ESTIMATED != 0)
-
-    def where(self, mask: Bools) -> SessionRuns:
-        """Return the runs in ``mask`` (one flag per run)."""
-        return SessionRuns(**_selected(self, mask), achieved_source=self.achieved_source, is_all=self.is_all)
 
     def __len__(self) -> int:
         return len(self.run_class)
@@ -504,7 +507,7 @@ class JoinedArms:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArmHours:
+class ArmHours(_Columns):
     """Sums of some arms by hour (since 1970 UTC) in their present epochs, one entry per arm and hour, ascending by
     hour. ``arm`` is the arm's index in its columns. Amounts are in millionths. They are negative where a correction
     in that hour removed an earlier amount.
@@ -529,13 +532,7 @@ class ArmHours:
 
     def of(self, *places: int) -> ArmHours:
         """Return the hours of some of the arms."""
-        mine = np.isin(self.arm, places)
-        return ArmHours(
-            arm=self.arm[mine],
-            hour=self.hour[mine],
-            success_micro=self.success_micro[mine],
-            failure_micro=self.failure_micro[mine],
-        )
+        return self.where(np.isin(self.arm, places))
 
 
 def _netted(at: Ints, arm: Ints, *amounts: Ints) -> tuple[Ints, Ints, list[Ints]]:
@@ -570,7 +567,7 @@ class FeedDays:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DayCounts:
+class DayCounts(_Columns):
     """Pulls recorded on each day (days since 1970 UTC, ascending, no repeats), and how many arms were in a prompt.
 
     ``pulls_micro`` is their exact sum in millionths, observations of weight below 1 included.
@@ -579,10 +576,6 @@ class DayCounts:
     day: Ints
     pulls_micro: Ints
     arms_in_use: Ints
-
-    def where(self, mask: Bools) -> DayCounts:
-        """Return the days in ``mask`` (one flag per day)."""
-        return DayCounts(**_selected(self, mask))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -645,10 +638,9 @@ class EpisodeColumns:
     def where(self, mask: Bools) -> EpisodeColumns:
         """Return the episodes in ``mask`` (one flag per episode), under the same names."""
         values: dict[str, Any] = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        selected: dict[str, Any] = {
-            name: value if isinstance(value, tuple) else value[mask] for name, value in values.items()
-        }
-        return EpisodeColumns(**selected)
+        return replace(
+            self, **{name: value[mask] for name, value in values.items() if not isinstance(value, tuple)}
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -718,17 +710,6 @@ def coded_metadata(
     }
     whole = coded(one[:WHOLE_DIGITS] for one in known)[0]
     return np.where(codes == UNKNOWN, UNKNOWN, whole[codes]), members
-
-
-def _selected(columns: ArmColumns | UsageColumns | DayCounts | SessionRuns, mask: Bools) -> dict[str, Any]:
-    inside = mask.tolist()
-    values = {
-        name: getattr(columns, name) for name in columns.__dataclass_fields__ if name not in _OF_ALL_ROWS
-    }
-    return {
-        name: tuple(compress(value, inside)) if isinstance(value, tuple) else value[mask]
-        for name, value in values.items()
-    }
 
 
 def token_bucket(tokens: int | None) -> int:
