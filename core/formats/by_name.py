@@ -8,12 +8,11 @@ a skill means the listed skill that ends with it, if there is only one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from core.errors import InvalidArm
-from core.records.arm import Arm, quarter_up, skill_key, skill_name, tool_key
+from core.records.arm import Arm, known_key, quarter_up, skill_key, skill_name, tool_key
 from core.records.run import Inventory
 
 _ENTRY: Final = re.compile(r"^- .*(?:\n(?!- ).*)*", re.MULTILINE)
@@ -71,19 +70,19 @@ class ByName:
         has_lines = len(lines) == len(names)
         for at, name in enumerate(names):
             text = lines[at] if has_lines and name in lines[at] else name
-            self._add(_key(tool_key, name), text, is_known=name in self._called)
+            self._add(known_key(tool_key, name), text, is_known=name in self._called)
 
     def remove_tools(self, names: Iterable[str]) -> None:
         """Take tools away; one that comes back is there by name again."""
         for name in names:
-            self._named.pop(_key(tool_key, name) or "", None)
+            self._named.pop(known_key(tool_key, name) or "", None)
             self._called.discard(name)
 
     def add_skills(self, names: Sequence[str], text: str) -> None:
         """Add listed skills; each costs its entry in the text of the list."""
         entries = {entry[2:].split(": ", 1)[0].strip(): entry.rstrip() for entry in _ENTRY.findall(text)}
         for name in listed_names(names, text):
-            key = _key(skill_key, name)
+            key = known_key(skill_key, name)
             self._add(key, entries.get(name, f"- {name}"), is_known=name in self._loaded)
 
     def _add(self, key: str | None, text: str, *, is_known: bool) -> None:
@@ -109,7 +108,7 @@ class ByName:
 
     def skills_of(self, name: str) -> list[str]:
         """Return the listed skills that a name may mean: the one of this name, else those that end with it."""
-        key = _key(skill_key, name)
+        key = known_key(skill_key, name)
         if key is None or key in self._ever:
             return [] if key is None else [key]
         return [
@@ -119,7 +118,7 @@ class ByName:
     def loaded_key(self, name: str) -> str | None:
         """Return the skill that a load means; without a list of it that of its name, None if several are listed."""
         listed = self.skills_of(name)
-        return listed[0] if len(listed) == 1 else None if listed else _key(skill_key, name)
+        return listed[0] if len(listed) == 1 else None if listed else known_key(skill_key, name)
 
     def begin(self) -> Offer:
         """Return the offer of a run that begins."""
@@ -139,7 +138,7 @@ class ByName:
     def _in_full(self) -> frozenset[str]:
         if not self._named:
             return frozenset()
-        called = {key for name in self._called if (key := _key(tool_key, name))}
+        called = {key for name in self._called if (key := known_key(tool_key, name))}
         return frozenset(self._named).intersection(
             called.union(filter(None, map(self.loaded_key, self._loaded)))
         )
@@ -158,10 +157,3 @@ class ByName:
                 named=tuple(self._ever[key] for key in sorted(named)),
             )
         return held
-
-
-def _key(key_of: Callable[[str], str], name: str) -> str | None:
-    try:
-        return key_of(name)
-    except InvalidArm:
-        return None

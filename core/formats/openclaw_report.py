@@ -8,19 +8,19 @@ the last one. A report alone makes no run.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from core.errors import InvalidArm, UnreadableSource
+from core.errors import UnreadableSource
 from core.formats.entries import Rejected
 from core.formats.reading import Reading
 from core.formats.stream import Bytes
 from core.formats.strict import UNDECODABLE, Flaw, check, millis, reason
-from core.records.arm import Arm, file_key, skill_key, tool_key
+from core.records.arm import Arm, file_key, known_key, skill_key, tool_key
 from core.records.limits import Count, Label, Tokens
 from core.records.run import Inventory
 
@@ -191,14 +191,14 @@ def _inventory(prompt: _PromptReport) -> Inventory | None:
 def _listed(prompt: _PromptReport) -> Iterator[tuple[str, int | None]]:
     """Ids and sizes of what was in the prompt; a name that can be no arm's is left out, a missing file too."""
     for tool in prompt.tools.entries if prompt.tools else ():
-        if key := _key(tool_key, tool.name):
+        if key := known_key(tool_key, tool.name):
             yield key, tool.schema_chars
     for skill in prompt.skills.entries if prompt.skills else ():
-        if key := _key(skill_key, skill.name):
+        if key := known_key(skill_key, skill.name):
             yield key, skill.block_chars
     for file in prompt.injected_workspace_files or ():
         label = _within(prompt.workspace_dir, file.path) or file.name
-        if not file.missing and (key := _key(file_key, label)):
+        if not file.missing and (key := known_key(file_key, label)):
             yield key, file.injected_chars
 
 
@@ -206,10 +206,3 @@ def _within(workspace: str | None, path: str) -> str:
     """The path as the workspace sees it, so that the same file is the same arm on every machine."""
     inside = f"{(workspace or '').rstrip('/')}/"
     return path.removeprefix(inside) if workspace else path
-
-
-def _key(make: Callable[[str], str], name: str) -> str | None:
-    try:
-        return make(name)
-    except InvalidArm:
-        return None

@@ -15,12 +15,12 @@ from typing import Final
 
 import msgspec
 
-from core.errors import InvalidArm, UnreadableSource
+from core.errors import UnreadableSource
 from core.files import check_file
 from core.formats.entries import Limits
 from core.formats.stream import Bytes
 from core.formats.strict import UNDECODABLE, check, reason
-from core.records.arm import Arm, definition_version, token_cost_of, tool_key
+from core.records.arm import Arm, definition_version, known_key, token_cost_of, tool_key
 from core.records.limits import Tokens
 from core.records.run import Inventory, InventoryKind
 
@@ -69,17 +69,8 @@ def inferred(names: Iterable[str]) -> Inventory:
     >>> [arm.key for arm in inferred({"Read", "Bash", "no\nname"}).arms]
     ['tool:exec:Bash', 'tool:fs:Read']
     """
-    return Inventory(
-        kind="inferred", arms=tuple([Arm(key=tool_key(n)) for n in sorted(names) if _is_name(n)])
-    )
-
-
-def _is_name(name: str) -> bool:
-    try:
-        tool_key(name)
-    except InvalidArm:
-        return False
-    return True
+    keys = [known_key(tool_key, name) for name in sorted(names)]
+    return Inventory(kind="inferred", arms=tuple([Arm(key=key) for key in keys if key is not None]))
 
 
 def _arm(raw: bytes) -> Arm:

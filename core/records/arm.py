@@ -6,6 +6,7 @@ path, HTML or Markdown.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import Final, Literal, get_args
 
@@ -213,6 +214,18 @@ def skill_name(key: str) -> str:
     """
     rest = key.split(":", 1)[1]
     return rest.removesuffix(":main") if rest.endswith(":main") else key.split(":", 2)[2]
+
+
+def known_key(key_of: Callable[[str], str], name: str) -> str | None:
+    """Arm id of a name by `tool_key`, `skill_key` or `file_key`; None if it can be no arm's.
+
+    >>> known_key(skill_key, "coding"), known_key(skill_key, "")
+    ('skill:coding:main', None)
+    """
+    try:
+        return key_of(name)
+    except InvalidArm:
+        return None
 
 
 def file_key(path: str) -> str:
