@@ -40,7 +40,7 @@ from msgspec.structs import replace as replace_fields
 from core.formats.entries import Entry, Progress, Rejected, Skipped
 from core.formats.prompts import Parts, Prompt, readable, unread
 from core.formats.reading import Format, Head, Reading, SubAgentFiles
-from core.formats.sessions import Session, lines_of, read_named
+from core.formats.sessions import NamedSession, lines_of, read_named
 from core.formats.strict import decoded, digest_of, plain
 from core.formats.sub_agents import Response, alone
 from core.formats.unknown import Unknown, may_be_call
@@ -479,7 +479,7 @@ class _Sidechains:
 
 
 @dataclass
-class _Session(Session[_Line]):
+class _Session(NamedSession[_Line]):
     format_name = NAME
     loads_known = True
 
@@ -527,10 +527,6 @@ class _Session(Session[_Line]):
     def source(self) -> str:
         # A session's id alone is not enough: a fork of a session may keep it.
         return f"{self.name or 'session'}/{self.first}"
-
-    @property
-    def name(self) -> str | None:
-        return plain(self.id)
 
     def begin(self, identity: str, request: str | None = None, at: str | float | None = None) -> Prompt:
         self._open = super().begin(identity, request, at)
@@ -596,14 +592,11 @@ class _Session(Session[_Line]):
         if message.model == _SYNTHETIC:
             self._add_failure(line)
             return
-        run = self._open or self.begin(_identity(line, raw))
-        run.n_replies += 1
-        run.model = message.model or run.model
+        run = self.reply(_identity(line, raw), message.model, line.timestamp)
         if line.attribution_skill:
             self._add_load(run, line.attribution_skill)
         if run.status == "error":
             run.status = "completed"
-        self.touch(line.timestamp)
         if (usage := bytes(message.usage)) not in _NOTHING:
             self.use(run, message.id or _identity(line, raw), message.model, Used(usage))
         self._add_blocks(run, message)

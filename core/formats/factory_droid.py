@@ -119,10 +119,7 @@ class _Session(Session[_Line]):
             self.begin(entry, text, line.timestamp)
 
     def _add_reply(self, line: _Line, blocks: list[_Block], entry: str) -> None:
-        """A reply before the first prompt makes a run of its own."""
-        run = self.prompts[-1] if self.prompts else self.begin(entry)
-        run.n_replies += 1
-        self.touch(line.timestamp)
+        run = self.reply(entry, None, line.timestamp)
         for block in blocks:
             if block.type == "tool_use" and block.name:
                 self.add_call(run, block.name, block.input, block.id)

@@ -260,12 +260,8 @@ class _Session(NamedSession[_Piece]):
             self.pass_over(message.type, raw)
 
     def _add_reply(self, identity: str, message: _Message) -> None:
-        """A reply before the first prompt makes a run of its own."""
-        run = self.prompts[-1] if self.prompts else self.begin(identity)
-        run.n_replies += 1
+        run = self.reply(identity, message.model, message.timestamp or None)
         run.status = "completed"
-        run.model = message.model or run.model
-        self.touch(message.timestamp or None)
         # A message grows in place, so the content shows which of two copies of a file is the longer.
         tokens, names = counts_of(_TOKENS, message.tokens)
         if tokens is not None:

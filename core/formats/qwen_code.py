@@ -211,11 +211,7 @@ class _Session(NamedSession[_Line]):
             self.begin(_identity(line, raw), request, line.timestamp)
 
     def _add_reply(self, line: _Line, message: _Message, raw: bytes) -> None:
-        """A reply before the first prompt makes a run of its own."""
-        run = self.prompts[-1] if self.prompts else self.begin(_identity(line, raw))
-        run.n_replies += 1
-        run.model = line.model or run.model
-        self.touch(line.timestamp)
+        run = self.reply(_identity(line, raw), line.model, line.timestamp)
         usage, names = counts_of(_USAGE, line.usage_metadata)
         if usage is not None:
             self.use(run, _identity(line, raw), line.model, usage.counts, names)

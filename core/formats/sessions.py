@@ -302,6 +302,14 @@ class Session(Order, ABC, Generic[L]):
         self.prompts.append(prompt)
         return prompt
 
+    def reply(self, identity: str, model: str | None, at: str | float | None) -> Prompt:
+        """Return the run of a reply; one before the first prompt makes a run of its own."""
+        run = self.prompts[-1] if self.prompts else self.begin(identity)
+        run.n_replies += 1
+        run.model = model or run.model
+        self.touch(at)
+        return run
+
     def touch(self, at: str | float | None) -> None:
         """Note the time of a reply, result or notice: a run ends there, not with what the person did later."""
         if self.prompts and at is not None:
