@@ -121,16 +121,11 @@ def _runs(reading: Reading, unknown: Unknown, export: _Export, number: int, raw:
         distinct = _distinct(observations)
         unknown.n_shared += len(distinct) - len({one.id for one in distinct})
         try:
-            yield _traced(trace, distinct).run(
-                NAME, unknown, reading.supplied, keeps_texts=reading.keeps_texts
-            )
+            steps = apart(map(_step, sorted(distinct, key=lambda one: one.start_time or "")))
+            traced = Traced(id=trace.id, session=trace.session_id, steps=steps)
+            yield traced.run(NAME, unknown, reading.supplied, keeps_texts=reading.keeps_texts)
         except UNDECODABLE as error:
             yield reading.rejected(number, error, raw)
-
-
-def _traced(trace: _Trace, observations: Collection[_Observation]) -> Traced:
-    ordered = sorted(observations, key=lambda one: one.start_time or "")
-    return Traced(id=trace.id, session=trace.session_id, steps=apart(map(_step, ordered)))
 
 
 def _distinct(observations: Sequence[_Observation]) -> Collection[_Observation]:
@@ -143,25 +138,21 @@ def _step(one: _Observation) -> Step:
     return Step(
         id=one.id,
         parent=one.parent_observation_id,
-        span=_span(one),
+        span=Span(
+            type=one.type,
+            name=one.name or "",
+            attributes=attributes_of(one.metadata),
+            input=one.input,
+            output=one.output,
+            parameters=one.model_parameters,
+            definitions=one.tool_definitions,
+        ),
         started_ms=utc_ms_of(one.start_time)[0],
         ended_ms=ended_ms,
         naive_time=is_naive,
         failed=one.level == "ERROR",
         model=one.model,
         usage=_usage(one),
-    )
-
-
-def _span(one: _Observation) -> Span:
-    return Span(
-        type=one.type,
-        name=one.name or "",
-        attributes=attributes_of(one.metadata),
-        input=one.input,
-        output=one.output,
-        parameters=one.model_parameters,
-        definitions=one.tool_definitions,
     )
 
 
@@ -177,7 +168,7 @@ def _usage(one: _Observation) -> Tokens | None:
         output=_sum(counts, "output".__eq__),
         cache_read=_sum(counts, lambda name: "cache_read" in name or "cached" in name),
         cache_write=_sum(counts, lambda name: "cache_creation" in name or "cache_write" in name),
-        total=_total(counts),
+        total=_sum(counts, "total".__eq__) or _sum(counts, {"input", "output"}.__contains__),
         thoughts=_sum(counts, lambda name: name.startswith("output_")),
         unread=(*wrong, *(name for name, n in counts.items() if n and not is_part(name))),
     )
@@ -185,10 +176,6 @@ def _usage(one: _Observation) -> Tokens | None:
 
 def _sum(counts: _Counts, is_meant: Callable[[str], bool]) -> int:
     return sum(round(tokens or 0) for name, tokens in counts.items() if is_meant(name))
-
-
-def _total(counts: _Counts) -> int:
-    return _sum(counts, "total".__eq__) or _sum(counts, {"input", "output"}.__contains__)
 
 
 FORMAT: Final = Format(
