@@ -80,7 +80,10 @@ def read_table(text: str) -> RewardTable:
     bad: dict[int, ArmscopeError] = {}
     for number, line in read:
         if len(lines) + len(bad) == MAX_BATCH:
-            raise _too_long()
+            raise InvalidInput(
+                f"A table must have at most {MAX_BATCH:,} rewards, got more.",
+                next_step="Send it in parts; nothing was recorded.",
+            )
         if isinstance(line, BatchLine):
             lines.append(line)
         else:
@@ -122,13 +125,6 @@ def _check_size(n_bytes: int) -> None:
             f"A table must have at most {MAX_TABLE_BYTES >> 20} MiB, got {n_bytes:,} bytes.",
             next_step="Send it in parts; nothing was recorded.",
         )
-
-
-def _too_long() -> InvalidInput:
-    return InvalidInput(
-        f"A table must have at most {MAX_BATCH:,} rewards, got more.",
-        next_step="Send it in parts; nothing was recorded.",
-    )
 
 
 # JSON lines
