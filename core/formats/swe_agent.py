@@ -28,7 +28,7 @@ from core.formats.reading import Format, Head
 from core.formats.strict import Flaw, decoded, digest_of
 from core.records.bill import merged
 from core.records.limits import Label, Tokens
-from core.records.run import Status, Usage, rows_of_usage
+from core.records.run import Status, rows_of_usage
 
 NAME: Final = "swe-agent"
 
@@ -117,10 +117,11 @@ def _record(raw: bytes) -> Record:
     if replies and not any(message.calls for message in replies) and _WITH_FUNCTIONS not in raw:
         raise Flaw("holds commands as text only, so the called tools are unknown")
     info = file.info or _Info()
-    model, stats = _model(file, info), counts_of(_STATS, info.model_stats)
+    model, (stats, unread) = _model(file, info), counts_of(_STATS, info.model_stats)
     counts = [message.counts for message in messages]
     replied = [one.parts for one, _ in counts if one is not None]
-    usage = _usage(stats[0])
+    stats = stats or _Stats()
+    usage = summed([(stats.tokens_sent or 0, stats.tokens_received or 0, 0, 0, 0)])
     requests = [row for one in replied if usage is None for row in rows_of_usage(summed([one]))]
     return Record(
         messages=messages,
@@ -129,7 +130,7 @@ def _record(raw: bytes) -> Record:
         model=model,
         usage=usage or summed(replied),
         spent=merged(replace(row, model=model).as_request for row in requests),
-        unread=[name for _, names in (stats, *counts) for name in names],
+        unread=[*unread, *(name for _, names in counts for name in names)],
         status=_status(info.exit_status),
     )
 
@@ -158,11 +159,6 @@ def _model(file: _File, info: _Info) -> str | None:
         config = _CONFIG.decode(file.replay_config)
     models = () if config is None else (config.model, config.agent.model if config.agent else None)
     return next((model.name or model.model_name for model in models if model is not None), None)
-
-
-def _usage(stats: _Stats | None) -> Usage | None:
-    stats = stats or _Stats()
-    return summed([(stats.tokens_sent or 0, stats.tokens_received or 0, 0, 0, 0)])
 
 
 def _status(exit_status: str | None) -> Status:

@@ -28,7 +28,7 @@ from core.formats.stream import Bytes, Damage
 from core.formats.strict import UNDECODABLE, Flaw, named, plain
 from core.formats.tools import inventory_of
 from core.records.limits import Label, Tokens
-from core.records.run import Inventory, Status, Usage
+from core.records.run import Inventory, Status
 
 NAME: Final = "tau2"
 
@@ -195,7 +195,9 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
             environment=f"{NAME}/{named(info.environment_info.domain_name)}",
             task=named(simulation.task_id),
             broken=reason if reason in _BROKEN else None,
-            usage=_usage(used for used, _ in counts),
+            usage=summed(
+                (one.prompt_tokens or 0, one.completion_tokens or 0, 0, 0, 0) for one, _ in counts if one
+            ),
             unread=[name for _, names in counts for name in names],
             duration_ms=None if seconds is None else round(seconds * 1000),
             ended_at=simulation.end_time,
@@ -241,10 +243,6 @@ def _info(reading: Reading, raw: bytes) -> tuple[_Info, Inventory | None]:
 def _status(reason: str | None) -> Status:
     """Return the status; running out of steps or of allowed errors is no normal end and no interruption."""
     return "completed" if reason is None or reason in _ENDED_NORMALLY else "error"
-
-
-def _usage(usages: Iterable[_Usage | None]) -> Usage | None:
-    return summed((one.prompt_tokens or 0, one.completion_tokens or 0, 0, 0, 0) for one in usages if one)
 
 
 def _declared(info: _Info) -> Inventory | None:
