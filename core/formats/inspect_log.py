@@ -273,12 +273,11 @@ def _attached(sample: _Sample) -> list[Message]:
 
 
 def _whole(part: Part, attachments: dict[str, msgspec.Raw]) -> Part:
-    return part if part.text is None else Part(text=_attached_text(part.text, attachments))
-
-
-def _attached_text(text: str, attachments: dict[str, msgspec.Raw]) -> str:
+    text = part.text
+    if text is None:
+        return part
     attached = attachments.get(text.removeprefix(_ATTACHED)) if text.startswith(_ATTACHED) else None
-    return text if attached is None else msgspec.json.decode(attached, type=str)
+    return Part(text=text if attached is None else msgspec.json.decode(attached, type=str))
 
 
 def _reward(sample: _Sample) -> float | None:
