@@ -216,21 +216,8 @@ def observations_as_csv(observations: Iterable[Observed]) -> Iterator[str]:
     """A table of observations with their contexts, line by line."""
     yield csv_line(_OBSERVATION_HEADS)
     for one in observations:
-        context = one.context
-        yield csv_line(
-            (
-                one.arm_id,
-                one.kind,
-                one.reward,
-                one.weight,
-                one.pulls,
-                one.timestamp,
-                context.lagged,
-                context.reason,
-                context.by,
-                context.run,
-            )
-        )
+        *values, context = msgspec.structs.astuple(one)
+        yield csv_line((*values, context.lagged, context.reason, context.by, context.run))
 
 
 def _fixed(number: float) -> str:
