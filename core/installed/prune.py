@@ -272,7 +272,9 @@ def pruned(
     problems: list[ArmscopeError] = []
     for file, group in sorted(by_file.items()):
         try:
-            plan = _planned(file, home, group)
+            if not file.is_relative_to(home) or file.name == "settings.local.json":
+                _check_untracked(file)
+            plan = planned(file, [one.edit for one in group])
         except ArmscopeError as problem:
             problems.append(problem)
             continue
@@ -284,8 +286,9 @@ def pruned(
     if problems and not plans:
         raise problems[0]
     unused = [] if wishes else [*_unused(inventory, now_ms)]
+    files = [EditedFile(path=str(one.path), lines=one.shown, is_new=one.before is None) for one in plans]
     answer = PruneAnswer(
-        files=tuple(_shown(plan) for plan in plans),
+        files=tuple(files),
         items=tuple(items),
         saves=_sum(one for one in items if one.project is None),
         saves_in=_by_project(items),
@@ -294,16 +297,6 @@ def pruned(
         refused=tuple(map(str, problems)),
     )
     return Prune(answer, tuple(plans))
-
-
-def _planned(file: Path, home: Path, group: Iterable[_Switched]) -> Plan | None:
-    if not file.is_relative_to(home) or file.name == "settings.local.json":
-        _check_untracked(file)
-    return planned(file, [one.edit for one in group])
-
-
-def _shown(plan: Plan) -> EditedFile:
-    return EditedFile(path=str(plan.path), lines=plan.shown, is_new=plan.before is None)
 
 
 def _by_project(items: Sequence[PrunedItem]) -> dict[str, int | None]:
