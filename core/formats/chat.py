@@ -154,10 +154,6 @@ class ToolCall(msgspec.Struct):
         name = named or self.name
         return None if name is None else Requested(name, self.arguments, self.id)
 
-    @property
-    def call(self) -> Call | None:
-        return None if self.requested is None else self.requested.call
-
 
 class Message(msgspec.Struct):
     """A chat message; ``function_call`` is how calls were written before ``tool_calls``. Anthropic's are parts of the
