@@ -430,12 +430,7 @@ class RecentDays:
         """Return the days without other sums of the same arms, and without those that nothing is left of."""
         if not len(given.arm):
             return self
-        day, arm, (success, failure) = _netted(
-            np.append(self.day, given.hour // DAY_HOURS),
-            np.append(self.arm, given.arm),
-            np.append(self.success_micro, -given.success_micro),
-            np.append(self.failure_micro, -given.failure_micro),
-        )
+        day, arm, (success, failure) = _left(self, self.day, given, given.hour // DAY_HOURS)
         return RecentDays(arm=arm, day=day, success_micro=success, failure_micro=failure)
 
 
@@ -522,12 +517,7 @@ class ArmHours(_Columns):
         """Return the hours without other sums of the same arms, and without those that nothing is left of."""
         if not len(given.arm):
             return self
-        hour, arm, (success, failure) = _netted(
-            np.append(self.hour, given.hour),
-            np.append(self.arm, given.arm),
-            np.append(self.success_micro, -given.success_micro),
-            np.append(self.failure_micro, -given.failure_micro),
-        )
+        hour, arm, (success, failure) = _left(self, self.hour, given, given.hour)
         return ArmHours(arm=arm, hour=hour, success_micro=success, failure_micro=failure)
 
     def of(self, *places: int) -> ArmHours:
@@ -535,13 +525,16 @@ class ArmHours(_Columns):
         return self.where(np.isin(self.arm, places))
 
 
-def _netted(at: Ints, arm: Ints, *amounts: Ints) -> tuple[Ints, Ints, list[Ints]]:
-    """Return the sums of equal times and arms, ascending, where any of them is not 0."""
+def _left(
+    mine: RecentDays | ArmHours, at: Ints, other: ArmHours, other_at: Ints
+) -> tuple[Ints, Ints, list[Ints]]:
+    """Return the times and arms, ascending, of which something is left without the other sums, and what is left."""
+    arm = np.append(mine.arm, other.arm)
     n_arms = int(arm.max(initial=0)) + 1
-    keys, row = np.unique((at - UNKNOWN) * n_arms + arm, return_inverse=True)
-    sums = np.zeros((len(amounts), len(keys)), dtype=np.int64)
-    for total, amount in zip(sums, amounts, strict=True):
-        np.add.at(total, row, amount)
+    keys, row = np.unique((np.append(at, other_at) - UNKNOWN) * n_arms + arm, return_inverse=True)
+    sums = np.zeros((2, len(keys)), dtype=np.int64)
+    np.add.at(sums[0], row, np.append(mine.success_micro, -other.success_micro))
+    np.add.at(sums[1], row, np.append(mine.failure_micro, -other.failure_micro))
     left = np.flatnonzero(sums.any(axis=0))
     return keys[left] // n_arms + UNKNOWN, keys[left] % n_arms, [total[left] for total in sums]
 
