@@ -182,7 +182,7 @@ def _graded(replies: Sequence[Answer], rubric: Rubric, rng: np.random.Generator)
 
 
 def _grade(one: Answer, rubric: Rubric, rng: np.random.Generator) -> EvaluationOrder:
-    is_success = _says_right(one, GRADER, rng)
+    is_success = one.is_right != bool(rng.random() < _PROB_ERROR[GRADER.name])
     return EvaluationOrder(
         layer=DRAFT.uid,
         execution=one.uid,
@@ -230,10 +230,6 @@ def _judgement(
         rater=rater.name,
         rubric=None if rubric is None else rubric.version,
     )
-
-
-def _says_right(one: Answer, rater: Actor, rng: np.random.Generator) -> bool:
-    return one.is_right != bool(rng.random() < _PROB_ERROR[rater.name])
 
 
 def _looked_again(replies: Sequence[Answer], rng: np.random.Generator) -> list[Act]:
