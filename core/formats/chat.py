@@ -554,7 +554,7 @@ class _RecordRuns:
 
     def _entries(self) -> Iterator[Entry]:
         if self.reading.unit == "episode":
-            yield self._run_of(self._whole, self.source, is_last=True)
+            yield self._run(self._whole, self.source, is_last=True)
             return
         before, opened = turns(self.record.messages, self.unknown)
         if before.n_replies or not opened:
@@ -566,18 +566,15 @@ class _RecordRuns:
                 no_user_text=not opened,
             )
         for ordinal, segment in enumerate(opened):
-            yield self._run_of(segment, f"{self.source}/{ordinal}", is_last=ordinal == len(opened) - 1)
+            yield self._run(segment, f"{self.source}/{ordinal}", is_last=ordinal == len(opened) - 1)
 
-    def _run_of(self, segment: Segment, identity: str, *, is_last: bool) -> Run | Rejected:
-        if segment.n_foreign and not segment.calls:
-            reason = self.unknown.no_call_is_known(segment.n_foreign)
-            return Rejected(file=self.reading.file, line=self.number, reason=reason)
-        return self._run(segment, identity, is_last=is_last)
-
-    def _run(self, segment: Segment, identity: str, *, is_last: bool) -> Run:
+    def _run(self, segment: Segment, identity: str, *, is_last: bool) -> Run | Rejected:
         """Reward, usage and duration are the whole record's: a single turn has none. How the record ended is
         how its last turn did.
         """
+        if segment.n_foreign and not segment.calls:
+            reason = self.unknown.no_call_is_known(segment.n_foreign)
+            return Rejected(file=self.reading.file, line=self.number, reason=reason)
         is_whole = self.reading.unit == "episode"
         ended_at_ms, is_naive = utc_ms_of(self.record.ended_at if is_whole else segment.ended_at)
         return Run(
