@@ -28,7 +28,6 @@ from core.demo.people import (
     Compare,
     Define,
     Evaluate,
-    InRun,
     Judge,
     StartAgain,
     TakeBack,
@@ -56,6 +55,7 @@ from core.flows.queues import add_queue, add_rubric
 from core.flows.select import select
 from core.flows.settings import change
 from core.flows.upload import ReceivedFile, import_uploaded
+from core.records.alike import alike
 from core.records.evaluation import EvaluationOrder
 from core.records.run import Run
 from core.records.selection import Selection
@@ -259,22 +259,13 @@ class _Player:
         for one in judged.in_runs:
             run = self._latest.get((one.arm, one.was_used))
             if run is not None:
-                orders.append(_order(run, one, rater=context.actor.name, rubric=judged.rubric))
+                arm, rater = None if one.is_whole else one.arm, context.actor.name
+                orders.append(
+                    alike(EvaluationOrder, one, run=run, arm=arm, rater=rater, rubric=judged.rubric)
+                )
         answers = evaluate_all(context, orders)
         if judged.name is not None:
             self._done[judged.name] = answers[-1].id
-
-
-def _order(run: str, judged: InRun, *, rater: str, rubric: str | None) -> EvaluationOrder:
-    return EvaluationOrder(
-        run=run,
-        arm=None if judged.is_whole else judged.arm,
-        outcome=judged.outcome,
-        score=judged.score,
-        feedback=judged.feedback,
-        rater=rater,
-        rubric=rubric,
-    )
 
 
 @dataclass

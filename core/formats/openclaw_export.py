@@ -20,6 +20,7 @@ from core.formats.prompts import counts_of, summed
 from core.formats.reading import Format, Head, Reading
 from core.formats.strict import UNDECODABLE, Flaw, digest_of, millis, plain, utc_ms_of
 from core.formats.unknown import Unknown
+from core.records.alike import alike
 from core.records.arm import Arm, check_key
 from core.records.bill import Spent, merged
 from core.records.ledger_lines import LearnerLine
@@ -135,7 +136,7 @@ def _beliefs(reading: Reading, raws: Sequence[msgspec.Raw], *, is_compared: bool
         try:
             posterior = _once(_POSTERIOR.decode(bytes(raw)), ids)
             if is_compared:
-                yield _stated(reading, posterior)
+                yield alike(Stated, posterior, file=reading.file, arm=posterior.arm_id)
             else:
                 yield from carried(_belief(posterior), "an OpenClaw export")
         except UNDECODABLE as error:
@@ -147,16 +148,6 @@ def _once(posterior: _Posterior, ids: set[str]) -> _Posterior:
         raise Flaw("names an arm that has one already")
     ids.add(posterior.arm_id)
     return posterior
-
-
-def _stated(reading: Reading, posterior: _Posterior) -> Stated:
-    return Stated(
-        file=reading.file,
-        arm=posterior.arm_id,
-        alpha=posterior.alpha,
-        beta=posterior.beta,
-        pulls=posterior.pulls,
-    )
 
 
 def _belief(posterior: _Posterior) -> Belief:

@@ -16,6 +16,7 @@ from core.formats.entries import Entry, Progress, Rejected, Remark
 from core.formats.reading import Format, Head, Reading
 from core.formats.sqlite_file import MAGIC, opened
 from core.formats.strict import UNDECODABLE, Flaw, reason, utc_ms_of
+from core.records.alike import alike
 
 NAME: Final = "qortex-db"
 
@@ -90,14 +91,7 @@ def _entries_of(reading: Reading, arm_id: bytes, gathered: _Gathered) -> Iterato
     try:
         if gathered.problem is not None:
             raise Flaw(gathered.problem)
-        belief = Belief(
-            arm=arm_id.decode(),
-            success_micro=gathered.success_micro,
-            failure_micro=gathered.failure_micro,
-            pulls=gathered.pulls,
-            at_ms=gathered.at_ms,
-        )
-        yield from carried(belief, "a qortex database")
+        yield from carried(alike(Belief, gathered, arm=arm_id.decode()), "a qortex database")
     except UNDECODABLE as problem:
         name = repr(arm_id[:60].decode(errors="replace"))
         yield Rejected(file=reading.file, line=None, reason=f"Arm {name}: {reason(problem, arm_id)}")
