@@ -21,7 +21,7 @@ from typing import IO, Final, Protocol, Self
 
 from core.errors import UnreadableSource
 from core.formats.entries import MIB, Limits, Progress
-from core.formats.stream import Damage
+from core.formats.stream import Damage, check_inflated
 from core.frames import package
 
 ZIP_MAGIC: Final = b"PK\x03\x04"
@@ -134,12 +134,7 @@ class Archive:
 
     def _inflate(self, n_bytes: int) -> None:
         self._n_inflated += n_bytes
-        if self._n_inflated > self._limits.inflated_bytes:
-            raise UnreadableSource(
-                f"A compressed file may hold at most {self._limits.inflated_bytes // MIB} MiB, got more "
-                f"({self._file}).",
-                next_step="Allow more with --max if you trust the file.",
-            )
+        check_inflated(self._limits, self._file, self._n_inflated)
 
 
 class _NotRead(ValueError):

@@ -83,17 +83,10 @@ class Bytes:
                     f"A file may be compressed {_MAX_LAYERS} times over, got more ({self._file}).",
                     next_step="Unpack it.",
                 )
-            self._layers.append(_Inflated(content, new_member, self._check_inflated))
+            most = partial(check_inflated, self._limits, self._file)
+            self._layers.append(_Inflated(content, new_member, most))
             content = io.BufferedReader(self._layers[-1], self._block)
         return content
-
-    def _check_inflated(self, n_bytes: int) -> None:
-        if n_bytes > self._limits.inflated_bytes:
-            raise UnreadableSource(
-                f"A compressed file may hold at most {self._limits.inflated_bytes // MIB} MiB, got more "
-                f"({self._file}).",
-                next_step="Allow more with --max if you trust the file.",
-            )
 
     def __enter__(self) -> Self:
         if (before := _BEFORE.match(self._content.peek(_BEFORE_BYTES))) is not None:
@@ -183,6 +176,15 @@ class Bytes:
     def _report(self) -> None:
         if self._progress is not None:
             self._progress(self._disk.tell())
+
+
+def check_inflated(limits: Limits, file: str, n_bytes: int) -> None:
+    """Refuse a compressed file that holds more bytes than it may."""
+    if n_bytes > limits.inflated_bytes:
+        raise UnreadableSource(
+            f"A compressed file may hold at most {limits.inflated_bytes // MIB} MiB, got more ({file}).",
+            next_step="Allow more with --max if you trust the file.",
+        )
 
 
 def whole(pieces: Sequence[bytes], most: int) -> bytes:
