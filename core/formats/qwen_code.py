@@ -77,23 +77,18 @@ class _Message(msgspec.Struct):
 
 
 class _Usage(msgspec.Struct, rename="camel"):
+    """The counts in the order of `Counts`."""
+
     prompt_token_count: Tokens | None = None
     candidates_token_count: Tokens | None = None
+    cached_content_token_count: Tokens | None = None
     thoughts_token_count: Tokens | None = None
     tool_use_prompt_token_count: Tokens | None = None
-    cached_content_token_count: Tokens | None = None
     total_token_count: Tokens | None = None
 
     @property
     def counts(self) -> Counts:
-        return Counts(
-            self.prompt_token_count,
-            self.candidates_token_count,
-            self.cached_content_token_count,
-            self.thoughts_token_count,
-            self.tool_use_prompt_token_count,
-            self.total_token_count,
-        )
+        return Counts(*msgspec.structs.astuple(self))
 
 
 class _Line(msgspec.Struct, rename="camel"):
