@@ -75,10 +75,10 @@ _NOTHING: Final = (b"", b"null", b"[]", b"{}")
 
 _TEXT: Final = msgspec.json.Decoder(str)
 
-_LOADS: Final = frozenset(("Skill", "SlashCommand"))
+LOADS: Final = frozenset(("Skill", "SlashCommand"))
 """Tools that load a skill."""
-_COMMANDS: Final = ("<command-message>", "<command-name>")
-_COMMAND: Final = re.compile(r"<command-name>/?([^<\s]{1,200})</command-name>")
+COMMAND_STARTS: Final = ("<command-message>", "<command-name>")
+COMMAND: Final = re.compile(r"<command-name>/?([^<\s]{1,200})</command-name>")
 
 _STARTS: Final = frozenset(("Task", "Agent"))
 """Tools that start a sub-agent."""
@@ -562,7 +562,7 @@ class _Session(NamedSession[_Line]):
         if (notice := _NOTICE.match(text)) and self._open is not None:
             self.agents.add_result(notice[1], int(notice[2]), None, self._open)
         if text.strip() and not text.startswith(_NOT_PROMPTS):
-            commands = _COMMAND.findall(text) if text.startswith(_COMMANDS) else ()
+            commands = COMMAND.findall(text) if text.startswith(COMMAND_STARTS) else ()
             for command in commands:
                 self.by_name.add_load(command)
             self.begin(_identity(line, raw), text, line.timestamp).typed.update(commands)
@@ -654,7 +654,7 @@ class _Session(NamedSession[_Line]):
         if not self.add_call(run, name, arguments, identity):
             return
         self.by_name.add_call(name)
-        if name in _LOADS and (skill := _loaded(arguments)):
+        if name in LOADS and (skill := _loaded(arguments)):
             self._add_load(run, skill, identity)
         if name in _STARTS and identity is not None:
             self.agents.add_call(identity, run, (decoded(_TASKS, arguments) or _Task()).prompt)

@@ -6,7 +6,6 @@ session that started them. A fork repeats lines of its parent: a use in both is 
 
 from __future__ import annotations
 
-import re
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -17,6 +16,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from core.formats.by_name import listed_names
+from core.formats.claude_code import COMMAND, COMMAND_STARTS, LOADS
 from core.formats.strict import decoded, utc_ms_of
 from core.installed.files import clean, matches_below
 
@@ -35,10 +35,6 @@ _OF_INTEREST: Final = (
     b'"mcp_instructions_delta"',
     b'"usage"',
 )
-_COMMAND: Final = re.compile(r"<command-name>/?([^<\s]{1,200})</command-name>")
-_COMMAND_STARTS: Final = ("<command-message>", "<command-name>")
-_LOADS: Final = frozenset(("Skill", "SlashCommand"))
-"""Tools that load a skill."""
 
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -324,8 +320,8 @@ def _use(session: SessionUse, line: _SessionLine, at_ms: int) -> None:
             session.ended(block.tool_use_id, failed=bytes(block.is_error) == b"true")
         elif kind == "user" and line.data is None:
             text = block.text or ""
-            is_typed = text.lstrip().startswith(_COMMAND_STARTS)  # elsewhere in a text it is quoted
-            for name in _COMMAND.findall(text) if is_typed else ():
+            is_typed = text.lstrip().startswith(COMMAND_STARTS)  # elsewhere in a text it is quoted
+            for name in COMMAND.findall(text) if is_typed else ():
                 key = None if line.uuid is None else f"{line.uuid} {name}"
                 session.pending.append(NamedUse(clean(name), at_ms, key, "typed"))
 
@@ -334,7 +330,7 @@ def _called(block: _Block, name: str, uuid: str | None, at_ms: int) -> Iterator[
     key = use_key(block.id, uuid)
     yield NamedUse(clean(name), at_ms, key)
     loaded = decoded(_LOADED, block.input) or _Loaded()
-    if name in _LOADS:
+    if name in LOADS:
         words = (loaded.skill or loaded.command or "").split()
         if words:
             yield NamedUse(clean(words[0].removeprefix("/")), at_ms, key and f"{key} skill", "load")
