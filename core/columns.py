@@ -340,8 +340,9 @@ class SessionRuns(_Columns):
     are -1 where unknown, as in `UsageColumns`. Bills are in 10⁻¹² dollars, with the marks of `core.records.bill`.
     ``achieved`` are the outcomes from 0 to 1, NaN where unknown. All are of one source, ``achieved_source``; "" where
     none is known. ``settings`` numbers the settings that selected, ``revision`` is that of the selection, and
-    ``budget_tokens`` and ``k`` are its limits (0 = unlimited); -1 where unknown. ``is_all``: none is missing; else
-    they are sessions drawn at random, with all their runs.
+    ``budget_tokens`` and ``k`` are its limits (0 = unlimited); -1 where unknown. ``bound_pico`` are the bills with the
+    definitions of baseline runs read from a cache that another run left; -1 where sessions share none. ``is_all``:
+    none is missing; else they are sessions drawn at random, with all their runs.
     """
 
     session: Ints
@@ -362,12 +363,13 @@ class SessionRuns(_Columns):
     revision: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     budget_tokens: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     k: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    bound_pico: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     is_all: bool = True
 
     def __post_init__(self) -> None:
         if not len(self.achieved):
             object.__setattr__(self, "achieved", np.full(len(self.run_class), np.nan))
-        for name in ("settings", "revision", "budget_tokens", "k"):
+        for name in ("settings", "revision", "budget_tokens", "k", "bound_pico"):
             if not len(getattr(self, name)):
                 object.__setattr__(self, name, np.full(len(self.run_class), UNKNOWN))
 
@@ -375,6 +377,11 @@ class SessionRuns(_Columns):
     def is_selected(self) -> Bools:
         """True for each run of the class ``selected``."""
         return np.asarray(np.array(self.run_class, dtype=np.str_) == "selected")
+
+    @property
+    def shares_cache(self) -> bool:
+        """True if a baseline run could have read its definitions from a cache that another run left."""
+        return bool((self.bound_pico != UNKNOWN).any())
 
     @property
     def is_billed(self) -> Bools:

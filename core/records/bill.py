@@ -31,6 +31,8 @@ from core.records.limits import (
 Owner = Literal["agent", "sub-agent"]
 OWNERS: Final[tuple[Owner, ...]] = ("agent", "sub-agent")
 PARTS: Final = ("input", "cache_read", "cache_write_5m", "cache_write_1h", "output")
+_UNCACHED: Final = ("cache_write_1h", "cache_write_5m", "input")
+"""Parts that a cache read could replace, the dearest first."""
 """Disjoint parts of a model's tokens, each with a price of its own."""
 CONTEXTS: Final = (0, 128_000, 200_000, 256_000, 272_000, 512_000)
 """Sizes in tokens above which providers bill a request apart. A row has the largest that its requests exceed."""
@@ -525,6 +527,24 @@ def bill_of(
     if pico > MAX_PICO or not any(row.tokens or row.searches for row in rows):
         return UNKNOWN_BILL
     return Bill(pico, marks)
+
+
+def as_read(rows: Iterable[Spent], tokens: int) -> list[Spent]:
+    """Return the rows with so many of the agent's uncached tokens read from a cache instead, the dearest first.
+
+    >>> [row] = as_read([Spent(input=100, cache_write_5m=900, output=5)], 950)
+    >>> row.input, row.cache_write_5m, row.cache_read
+    (50, 0, 950)
+    """
+    moved = []
+    for row in rows:
+        counts: dict[str, int] = {}
+        for part in _UNCACHED if row.owner == "agent" else ():
+            counts[part] = max(getattr(row, part) - tokens, 0)
+            tokens -= getattr(row, part) - counts[part]
+        n_read = sum(getattr(row, part) - n for part, n in counts.items())
+        moved.append(replace(row, cache_read=row.cache_read + n_read, **counts))
+    return moved
 
 
 def _rounded(amount: int | Fraction) -> int:

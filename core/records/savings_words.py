@@ -59,6 +59,7 @@ REASONS: Final[Mapping[str, str]] = {
     "unknown_differ": "one group has unknown tokens more often",
     "estimated": "bills are estimated",
     "at_least": "some bills are lower bounds",
+    "cache": "it depends on the cache",
     "runaways_cost": "ordinary runs and runaway runs go different ways",
     "runaways_spare": "ordinary runs and runaway runs go different ways",
     "few_runs": "a group has too few runs",

@@ -79,7 +79,8 @@ class Money(msgspec.Struct, frozen=True, kw_only=True):
     no exact bill: their model has no price, or the split of their tokens is unknown. ``unpriced_models`` have no
     price, and ``price_offers`` names the priced model that differs from one only in spelling. ``estimated``: a price
     or a split is assumed. ``at_least``: a bill is a lower bound. Then ``verdict`` is never ``proven``. With
-    ``estimated``, ``costs_more`` is a warning.
+    ``estimated``, ``costs_more`` is a warning. ``cache_bound`` is the interval, at every look, of the share saved if
+    baseline runs had found their definitions in a cache that another run left; null where sessions share none.
     """
 
     savings_percent: float | None
@@ -97,6 +98,7 @@ class Money(msgspec.Struct, frozen=True, kw_only=True):
     unpriced_models: tuple[str, ...]
     price_offers: dict[str, str] = {}
     at_least: bool = False
+    cache_bound: tuple[float, float] | None = None
     currency: str = DOLLAR
 
 

@@ -7,7 +7,7 @@ time.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
@@ -16,6 +16,7 @@ import msgspec
 from core.records.bill import UNKNOWN_BILL, Bill, ModelPrices, Spent, bill_of
 from core.records.learner import SEEDS, SELECTS, LearnerSettings
 from core.store.caches import chunks
+from core.store.engine import Row
 from core.store.tables import beyond
 from core.store.text_index import build_learner, clear_index
 from core.store.transaction import Facts, Transaction, rebase
@@ -54,7 +55,8 @@ def _bills(
     """Yield runs with the stored and the recomputed bill; with ``models`` only runs that have tokens of one."""
     last = 0
     while rows := facts.rows(_RUN_BILLS, [last, _BILL_CHUNK]):
-        spent = _spent(facts, last, rows[-1][0])
+        span = [last, rows[-1][0]]
+        spent = spent_by_run(lambda sql: facts.rows(f"{sql} AND run_no > ? AND run_no <= ?", span))
         last = beyond(last, rows[-1][0])
         for run_no, pico, marks, model, at_ms, *tokens in rows:
             named = spent.get(run_no, ())
@@ -65,17 +67,15 @@ def _bills(
                 yield run_no, Bill(pico, marks), known
 
 
-def _spent(facts: Facts, after: int, upto: int) -> dict[int, tuple[Spent, ...]]:
-    """Return the rows of the runs with numbers above ``after``."""
+def spent_by_run(rows_of: Callable[[str], Iterable[Row]]) -> dict[int, tuple[Spent, ...]]:
+    """Return the rows of the bills of some runs: those of which ``rows_of`` completes a statement."""
     rows: dict[int, tuple[Spent, ...]] = defaultdict(tuple)
     for table, columns, read in (
         ("spent", SPENT_COLUMNS, spent_of),
         ("spent_apart", APART_COLUMNS, apart_of),
     ):
-        for run_no, *row in facts.rows(
-            f"SELECT run_no, {', '.join(columns)} FROM {table}"
-            " WHERE learner_id = ? AND run_no > ? AND run_no <= ?",
-            [after, upto],
+        for run_no, *row in rows_of(
+            f"SELECT run_no, {', '.join(columns)} FROM {table} WHERE learner_id = ?"
         ):
             rows[run_no] += read([row])
     return rows

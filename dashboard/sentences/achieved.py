@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from core.maths.statistics.savings import Savings
+import scipy
+
+from core.maths.statistics.savings import MoneySaved, Savings
 from core.records.currency import mean_decimals
 from core.records.estimate import Estimate
 from core.records.saving import CostPerSolved, Outcomes, Pair, Policy, WeekSaved
@@ -17,6 +19,9 @@ from dashboard.wording import Markdown, Words
 
 _ENOUGH: Final = 30
 _WEEKS: Final = 8
+_LARGE: Final = 10
+_LOOP: Final = 100
+"""Multiples of the mean that a run may use: much, and in a loop."""
 
 
 def success(outcome: Outcomes) -> Words:
@@ -174,6 +179,33 @@ def checks_line(saved: Savings) -> Markdown:
         if one.state != "passed"
     ]
     return Markdown(f"**Checks of the draw**: {'; '.join(words)}." if words else "")
+
+
+def loops_line(saved: Savings) -> Markdown:
+    """Return how rare runs of a hundred mean sizes must be for a proven saving to remain one in the plain mean."""
+    mean, share_saved = saved.overall.columns.tokens[0], saved.overall.shown.value
+    if saved.overall.verdict != "proven" or mean is None or share_saved is None:
+        return Markdown("")
+    n, large = saved.distribution.n_selected, saved.distribution.lower >= _LARGE * mean
+    n_all, n_large = int(n.sum()), int(n[large].sum())
+    seen = wording.count(n_large) if n_large else "none"
+    possible = 1 / float(scipy.special.betaincinv(n_large + 1, max(n_all - n_large, 1), 0.95))
+    turns = 100 * _LOOP / share_saved
+    return Markdown(
+        f"**Runaway runs**: {seen} of {wording.things(n_all, 'selected run')} used {_LARGE} times the mean, and up to "
+        f"1 in {wording.count(possible)} may. If 1 in {wording.count(turns)} used {_LOOP} times the mean, selecting "
+        "would save nothing."
+    )
+
+
+def cache_line(money: MoneySaved) -> Markdown:
+    """Return the saving in money if baseline runs had read their definitions from a cache that sessions share."""
+    if money.bound_percent is None:
+        return Words("No session was seen to share a prompt cache.")
+    return Markdown(
+        "**Sessions share a prompt cache**: if baseline runs read their definitions from it, "
+        f"{percent_words(money.bound_percent)} of the cost would be saved. A proof needs that figure as well."
+    )
 
 
 def _did(one: Policy) -> Words:

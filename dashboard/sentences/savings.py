@@ -9,7 +9,7 @@ from core.maths.statistics.savings import Comparison, Estimate, Missing, MoneySa
 from core.records.currency import mean_decimals
 from core.records.saving import Outcomes, WeekSaved
 from dashboard import wording
-from dashboard.sentences.achieved import outcome_row, points
+from dashboard.sentences.achieved import cache_line, outcome_row, points
 from dashboard.sentences.gain import rate
 from dashboard.sentences.money import unbilled
 from dashboard.wording import Markdown, Words
@@ -74,7 +74,8 @@ def money_line(saved: Savings) -> Markdown:
     words += " " + _total_words(
         "At the prices set that is", saved.money.total, *_in_money(saved.money.currency)
     )
-    return f"{words} {unbilled(saved.money)}".strip()
+    cache = cache_line(saved.money) if saved.money.is_known else Markdown("")
+    return f"{words} {unbilled(saved.money)} {cache}".strip()
 
 
 def _in_money(currency: str) -> tuple[Callable[[float], Markdown], Callable[[float, float], Markdown]]:

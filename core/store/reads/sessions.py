@@ -26,6 +26,7 @@ from core.columns import (
     is_recorded_coin,
 )
 from core.records.arm import MICRO
+from core.records.bill import as_read, bill_of
 from core.records.evidence import INCLUDED, NAMED, OBSERVED, REFERENCED
 from core.records.times import DAY_MS, HOUR_MS
 from core.store.caches import CoinDraw, coin_draw_of
@@ -35,9 +36,12 @@ from core.store.engine.dialect import ACTIVE, BY_ARM, BY_SESSION, BY_TIME
 from core.store.reads.achieved import compared_outcomes
 from core.store.reads.arms import places_by_number
 from core.store.reads.session_moments import RUNS_READ
-from core.store.settings import SettingsInForce, settings_in_force
+from core.store.settings import SettingsInForce, settings_in_force, spent_by_run
 from core.store.transaction import Snapshot
+from core.store.version import TOKEN_COLUMNS, usage_rows
 
+_CACHE_MS: Final = 300_000
+"""Time that a cache lives after its last use, where no write of an hour says otherwise."""
 _EVER: Final = 1 << 60
 """A time that never comes."""
 
@@ -94,6 +98,22 @@ _RUNS: Final = (
     f" coalesce(bill_pico, {UNKNOWN}), bill_marks FROM run {{}}"
     f" WHERE learner_id = ? AND revision <= ? AND session_key >= 0 AND session_key <= ? AND {ACTIVE}"
     " AND outcome <> 'empty' {}"
+)
+
+_BEGUN: Final = (  # a run of n calls makes n later requests, each of which reads at most what the run itself sent
+    "SELECT run_no, session_key, coalesce(model, ''), at_ms - coalesce(duration_ms, 0), CASE WHEN"
+    " coalesce(cache_read_tokens, 0) > n_calls * (coalesce(input_tokens, 0) + coalesce(cache_write_tokens, 0) +"
+    " coalesce(output_tokens, 0)) THEN 1 ELSE 0 END, CASE class WHEN 'baseline' THEN 1 ELSE 0 END"
+    f" FROM run {BY_SESSION} WHERE learner_id = ? AND revision <= ?"
+    f" AND session_key >= 0 AND session_key <= ? AND at_ms IS NOT NULL AND {ACTIVE} AND outcome <> 'empty'"
+)
+_TO_BOUND: Final = (
+    f"SELECT run_no, bill_pico, model, at_ms, {', '.join(TOKEN_COLUMNS)} FROM run WHERE learner_id = ?"
+    " AND run_no IN ({}) AND bill_pico IS NOT NULL"
+)
+_DEFINITIONS: Final = (
+    f"SELECT run_no, sum(token_cost) FROM outcome WHERE learner_id = ? AND run_no IN ({{}}) AND (flags & {INCLUDED}) <> 0"
+    " AND token_cost > 0 GROUP BY run_no"
 )
 
 _LATEST: Final = (
@@ -240,12 +260,48 @@ def session_runs(
     )
     run_nos, stated = of.pop("run_no").tolist(), of.pop("stated")
     achieved, source = compared_outcomes(snapshot, run_nos, stated, is_baseline, is_by_coin)
+    bounds = _bounds(snapshot, limit)
     return SessionRuns(
         **of,
+        bound_pico=ints([bounds.get(number, UNKNOWN) for number in run_nos]),
         achieved=achieved,
         achieved_source=source or "",
         is_all=limit == _ALL_KEYS - 1 and (not snapshot.is_compacted or len(run_nos) >= n_runs),
     )
+
+
+def _bounds(snapshot: Snapshot, limit: int) -> dict[int, int]:
+    """Return the bills of baseline runs with their definitions read from a cache that another run left, by run.
+
+    Empty where no session begins with such a read. A sample lacks the runs in between, so they are assumed.
+    """
+    if not snapshot.settings.prices:
+        return {}
+    columns = snapshot.connection.columns(_BEGUN, [snapshot.learner_id, snapshot.revision, limit])
+    run_no, session, begun_ms, reads, is_baseline = map(ints, (*columns[:2], *columns[3:]))
+    order = np.lexsort((begun_ms, session))
+    if not reads[order][np.diff(session[order], prepend=UNKNOWN) != 0].any():
+        return {}
+    model = np.unique(np.array(columns[2], dtype=np.str_), return_inverse=True)[1]
+    order = np.lexsort((begun_ms, model))
+    gap = np.where(np.diff(model[order], prepend=UNKNOWN) == 0, np.diff(begun_ms[order], prepend=0), _EVER)
+    gap = np.where(limit < _ALL_KEYS - 1, 0, gap)
+    is_near = (gap <= HOUR_MS) & (is_baseline[order] > 0)
+    gaps = dict(zip(run_no[order][is_near].tolist(), gap[is_near].tolist(), strict=True))
+    near = [*gaps]
+    rows, costs, spent = snapshot.together(
+        lambda: snapshot.rows_in(_TO_BOUND, near),
+        lambda: dict(snapshot.rows_in(_DEFINITIONS, near)),
+        lambda: spent_by_run(lambda sql: snapshot.rows_in(f"{sql} AND run_no IN ({{}})", near)),
+    )
+    bounds = {}
+    for number, pico, run_model, at_ms, *tokens in rows:
+        bill = spent.get(number, ()) or usage_rows(*tokens)
+        lasts_ms = HOUR_MS if any(row.cache_write_1h for row in bill) else _CACHE_MS
+        if gaps[number] <= lasts_ms:
+            bound = bill_of(as_read(bill, costs.get(number, 0)), run_model, at_ms, snapshot.settings.prices)
+            bounds[number] = min(pico, bound.pico if bound.pico is not None else pico)
+    return bounds
 
 
 def _settings_numbers(

@@ -8,14 +8,14 @@ could lie in the assumption.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
 
 from core.columns import UNKNOWN, SessionRuns, UsageColumns
 from core.maths.statistics.savings.checks import NO_TERMS, ClaimTerms
-from core.maths.statistics.savings.comparison import comparison
+from core.maths.statistics.savings.comparison import Comparison, comparison
 from core.maths.statistics.savings.over_time import TotalSaved, months, running, total_saved
 from core.maths.statistics.savings.runs import ComparedRuns, as_usage
 from core.maths.statistics.savings.sums import BASELINE, SELECTED
@@ -42,7 +42,9 @@ class MoneySaved:
     that all selected runs saved. ``n_unbilled`` runs have no exact bill: their model has no price, or the split of
     their tokens is unknown. ``unpriced`` names the models without a price, of other runs too, and ``offers`` the
     priced models that fit them. ``is_estimated``: a price or a split is assumed. ``is_at_least``: a bill is a lower
-    bound. Then the verdict is never ``proven``. With ``is_estimated``, ``costs_more`` is a warning.
+    bound. Then the verdict is never ``proven``. With ``is_estimated``, ``costs_more`` is a warning. ``bound_percent``
+    is the capped figure if baseline runs had found their definitions in a cache that another run left; None where
+    sessions share none. "Proven" needs it as well.
     """
 
     shown: Estimate
@@ -65,6 +67,7 @@ class MoneySaved:
     is_at_least: bool
     verdict: SavingsVerdict
     reason: VerdictReason
+    bound_percent: Estimate | None = None
     currency: str = DOLLAR
 
     @property
@@ -86,6 +89,7 @@ class MoneySaved:
             unpriced_models=self.unpriced,
             price_offers=dict(self.offers),
             at_least=self.is_at_least,
+            cache_bound=None if self.bound_percent is None else self.bound_percent.limits,
         )
 
     @property
@@ -111,11 +115,11 @@ def money_saved(
         return None
     runs = _in_view(sampled, usage)
     billed, worth = in_money(runs), _ONE * _times(usage, sampled)
-    columns = as_usage(billed)
-    compared = ComparedRuns(columns, billed)
-    models = np.array(billed.model, dtype=np.str_)
-    billable = billed.where(np.isin(models, np.unique(models[billed.tokens != UNKNOWN])))
-    overall = comparison(compared, compared.everything, prob, terms.of_usage(billable))
+    columns, compared, overall = _compared(billed, prob, terms)
+    bound = None
+    if runs.shares_cache:
+        warm = np.where(runs.bound_pico == UNKNOWN, runs.bill_pico, runs.bound_pico)
+        *_, bound = _compared(in_money(replace(runs, bill_pico=warm)), prob, terms)
     so_far = running(columns, compared, is_narrow=overall.is_narrow)
     means = [None if mean is None else mean * _ONE for mean in overall.columns.tokens]
     is_estimated = bool((runs.is_estimated & compared.is_known).any())
@@ -123,6 +127,8 @@ def money_saved(
     verdict, reason = overall.verdict, overall.reason
     if (is_estimated or is_at_least) and verdict in {"proven", "mixed"}:
         verdict, reason = "not_proven", "estimated" if is_estimated else "at_least"
+    elif verdict == "proven" and bound is not None and bound.verdict != "proven":
+        verdict, reason = "not_proven", "cache"
     names = tuple(sorted({*runs.model, *unpriced} - {*priced}))
     return alike(
         MoneySaved,
@@ -140,7 +146,19 @@ def money_saved(
         is_at_least=is_at_least,
         verdict=verdict,
         reason=reason,
+        bound_percent=None if bound is None else bound.always_percent,
     )
+
+
+def _compared(
+    billed: SessionRuns, prob: float, terms: ClaimTerms
+) -> tuple[UsageColumns, ComparedRuns, Comparison]:
+    """Return runs with bills as tokens as usage, coded, and compared."""
+    columns = as_usage(billed)
+    compared = ComparedRuns(columns, billed)
+    models = np.array(billed.model, dtype=np.str_)
+    billable = billed.where(np.isin(models, np.unique(models[billed.tokens != UNKNOWN])))
+    return columns, compared, comparison(compared, compared.everything, prob, terms.of_usage(billable))
 
 
 def _in_view(runs: SessionRuns, usage: UsageColumns) -> SessionRuns:

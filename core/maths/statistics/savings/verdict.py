@@ -38,6 +38,7 @@ VerdictReason = Literal[
     "early_policy",
     "estimated",
     "at_least",
+    "cache",
     "unknown_differ",
     "unknown_open",
     "runaways_cost",
