@@ -340,9 +340,9 @@ class SessionRuns(_Columns):
     are -1 where unknown, as in `UsageColumns`. Bills are in 10⁻¹² dollars, with the marks of `core.records.bill`.
     ``achieved`` are the outcomes from 0 to 1, NaN where unknown. All are of one source, ``achieved_source``; "" where
     none is known. ``settings`` numbers the settings that selected, ``revision`` is that of the selection, and
-    ``budget_tokens`` and ``k`` are its limits (0 = unlimited); -1 where unknown. ``bound_pico`` are the bills with the
-    definitions of baseline runs read from a cache that another run left; -1 where sessions share none. ``is_all``:
-    none is missing; else they are sessions drawn at random, with all their runs.
+    ``budget_tokens`` and ``k`` are its limits (0 = unlimited); -1 where unknown. ``bound_pico`` are the bills if
+    baseline runs had read their definitions from a cache that another run left; -1 where sessions share none.
+    ``is_all``: none is missing; else they are sessions drawn at random, with all their runs.
     """
 
     session: Ints

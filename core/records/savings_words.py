@@ -34,6 +34,9 @@ _MONEY: Final[Mapping[tuple[str, bool], str]] = {
     ("costs_more", False): "no: it costs more, proven however often one looks",
     ("costs_more", True): "no: it costs more, by estimated bills (not proven)",
 }
+NEW_POLICY: Final = (
+    "It begins a policy: the headline of savings begins again. An undo returns to the present one."
+)
 OUTCOME_WORDS: Final[Mapping[str, str]] = {
     "as_much": "as much",
     "less": "less, proven",

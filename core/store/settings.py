@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -55,8 +56,7 @@ def _bills(
     """Yield runs with the stored and the recomputed bill; with ``models`` only runs that have tokens of one."""
     last = 0
     while rows := facts.rows(_RUN_BILLS, [last, _BILL_CHUNK]):
-        span = [last, rows[-1][0]]
-        spent = spent_by_run(lambda sql: facts.rows(f"{sql} AND run_no > ? AND run_no <= ?", span))
+        spent = spent_by_run(partial(_of_span, facts, [last, rows[-1][0]]))
         last = beyond(last, rows[-1][0])
         for run_no, pico, marks, model, at_ms, *tokens in rows:
             named = spent.get(run_no, ())
@@ -67,6 +67,10 @@ def _bills(
                 yield run_no, Bill(pico, marks), known
 
 
+def _of_span(facts: Facts, span: list[int], sql: str) -> list[Row]:
+    return facts.rows(f"{sql} AND run_no > ? AND run_no <= ?", span)
+
+
 def spent_by_run(rows_of: Callable[[str], Iterable[Row]]) -> dict[int, tuple[Spent, ...]]:
     """Return the rows of the bills of some runs: those of which ``rows_of`` completes a statement."""
     rows: dict[int, tuple[Spent, ...]] = defaultdict(tuple)
@@ -74,9 +78,7 @@ def spent_by_run(rows_of: Callable[[str], Iterable[Row]]) -> dict[int, tuple[Spe
         ("spent", SPENT_COLUMNS, spent_of),
         ("spent_apart", APART_COLUMNS, apart_of),
     ):
-        for run_no, *row in rows_of(
-            f"SELECT run_no, {', '.join(columns)} FROM {table} WHERE learner_id = ?"
-        ):
+        for run_no, *row in rows_of(f"SELECT run_no, {', '.join(columns)} FROM {table} WHERE learner_id = ?"):
             rows[run_no] += read([row])
     return rows
 

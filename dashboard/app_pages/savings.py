@@ -84,7 +84,11 @@ def _fold(saved: Savings) -> None:
     note = "unadjusted: every run with known tokens as it came, smoothed, equal heights"
     section("Tokens per run", note, table=figure.table, key="tokens")
     chart(figure, key="tokens")
-    of_runs = (gain_sentences.proof(saved.overall), achieved.loops_line(saved), sentences.unfinished_words(saved))
+    of_runs = (
+        gain_sentences.proof(saved.overall),
+        achieved.loops_line(saved),
+        sentences.unfinished_words(saved),
+    )
     for line in filter(None, (achieved.sessions_line(saved), achieved.checks_line(saved), *of_runs)):
         muted(line)
     figure = pictured_once("strata", lambda: strata(saved, here.tokens, compact=here.compact))

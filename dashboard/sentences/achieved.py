@@ -192,9 +192,9 @@ def loops_line(saved: Savings) -> Markdown:
     possible = 1 / float(scipy.special.betaincinv(n_large + 1, max(n_all - n_large, 1), 0.95))
     turns = 100 * _LOOP / share_saved
     return Markdown(
-        f"**Runaway runs**: {seen} of {wording.things(n_all, 'selected run')} used {_LARGE} times the mean, and up to "
-        f"1 in {wording.count(possible)} may. If 1 in {wording.count(turns)} used {_LOOP} times the mean, selecting "
-        "would save nothing."
+        f"**Runaway runs**: {seen} of {wording.things(n_all, 'selected run')} used {_LARGE} times the mean, and "
+        f"up to 1 in {wording.count(possible)} may. If 1 in {wording.count(turns)} used {_LOOP} times the mean, "
+        "selecting would save nothing."
     )
 
 

@@ -15,6 +15,7 @@ from core.explained.prices import prices_text
 from core.flows.queries import SettingsPreview
 from core.maths.statistics.bias import Readiness
 from core.maths.statistics.cheapest import READ_RATIO, WRITE_RATIO, PromptCosts, PromptKind
+from core.records import savings_words
 from core.records.arm import ARM_TYPES
 from core.records.bill import MAX_PRICE, ModelPrices, Price, dollars, plain_prices
 from core.records.currency import DOLLAR
@@ -58,9 +59,7 @@ SETTING_GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Keeping": ("keep_runs_days",),
 }
 
-NEW_POLICY: Final = Words(
-    "It begins a policy: the headline of savings begins again. An undo returns to the present one."
-)
+NEW_POLICY: Final = Words(savings_words.NEW_POLICY)
 _EFFECTS: Final[dict[str, Words]] = {
     **dict.fromkeys(SELECTS, NEW_POLICY),
     "hold_minutes": Words("It applies to running sessions, too."),

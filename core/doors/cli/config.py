@@ -31,8 +31,9 @@ from core.doors.verbs import Verbs
 from core.explained import machine, server
 from core.explained.table import Table, text
 from core.records.estimate import Estimate
+from core.records.learner import SELECTS
 from core.records.model_kinds import price_offers
-from core.records.savings_words import compared, figure, savings_facts
+from core.records.savings_words import NEW_POLICY, compared, figure, savings_facts
 from core.records.status import Baseline, SpoolCounts
 from core.records.transcript import texts_policy
 from core.records.verification import unprovable_words
@@ -227,6 +228,8 @@ def set_setting(line: typer.Context, values: Fields) -> None:
     text = (UNCHANGED if change.id is None else CHANGED).format(name=change.name, before=before, value=now)
     keeps = change.name == "keep_texts" and change.value is True
     policy = texts_policy(str(context.store.location)) if keeps else ()
+    if change.id is not None and change.name in SELECTS:
+        policy = (*policy, NEW_POLICY)
     lines = (text, *policy, *written_words(line, context, change.id))
     done(line, act_document(context, change), lambda: say(*lines))
 

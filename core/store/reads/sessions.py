@@ -112,8 +112,8 @@ _TO_BOUND: Final = (
     " AND run_no IN ({}) AND bill_pico IS NOT NULL"
 )
 _DEFINITIONS: Final = (
-    f"SELECT run_no, sum(token_cost) FROM outcome WHERE learner_id = ? AND run_no IN ({{}}) AND (flags & {INCLUDED}) <> 0"
-    " AND token_cost > 0 GROUP BY run_no"
+    "SELECT run_no, sum(token_cost) FROM outcome WHERE learner_id = ? AND run_no IN ({}) AND token_cost > 0"
+    f" AND (flags & {INCLUDED}) <> 0 GROUP BY run_no"
 )
 
 _LATEST: Final = (
