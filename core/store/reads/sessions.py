@@ -289,12 +289,12 @@ def _bounds(snapshot: Snapshot, limit: int) -> dict[int, int]:
     is_near = (gap <= HOUR_MS) & (is_baseline[order] > 0)
     gaps = dict(zip(run_no[order][is_near].tolist(), gap[is_near].tolist(), strict=True))
     near = [*gaps]
-    rows, costs, spent = snapshot.together(
+    rows, defined, spent = snapshot.together(
         lambda: snapshot.rows_in(_TO_BOUND, near),
-        lambda: dict(snapshot.rows_in(_DEFINITIONS, near)),
+        lambda: snapshot.rows_in(_DEFINITIONS, near),
         lambda: spent_by_run(lambda sql: snapshot.rows_in(f"{sql} AND run_no IN ({{}})", near)),
     )
-    bounds = {}
+    costs, bounds = dict[int, int](defined), dict[int, int]()
     for number, pico, run_model, at_ms, *tokens in rows:
         bill = spent.get(number, ()) or usage_rows(*tokens)
         lasts_ms = HOUR_MS if any(row.cache_write_1h for row in bill) else _CACHE_MS
