@@ -13,15 +13,15 @@ import pyarrow as pa
 import streamlit as st
 
 from core.records.evaluation_page import Evaluation, EvaluationFilter
-from dashboard import actions, queries, wording
+from dashboard import queries, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.sentences import judging
 from dashboard.widgets.fields import lazy_popover
 from dashboard.widgets.opening import open_run, opening_table
 from dashboard.widgets.paging import paging
 from dashboard.widgets.parts import muted, section, small
-from dashboard.widgets.results import offered_undo, result
-from dashboard.widgets.tables import ACT_PX, TAKE_BACK
+from dashboard.widgets.results import offered_undo, result, undoing
+from dashboard.widgets.tables import ACT_PX, act_column
 from dashboard.wording import Markdown, Words
 
 _PHONE: Final = {"judged, UTC": 104, "act": ACT_PX, "what": 110, "outcome": 76}
@@ -86,11 +86,7 @@ def _table(rows: Sequence[Evaluation], name: str) -> None:
         head: text(head, width=width, alignment="right" if head in _RIGHT else None)
         for head, width in WIDTHS.items()
     }
-    if "act" in frame.column_names:
-        clicked = _clicked(name)
-        config["act"] = st.column_config.ButtonColumn(
-            TAKE_BACK, type="tertiary", width=ACT_PX, key=clicked, on_click=_take_back, args=(clicked, rows)
-        )
+    config["act"] = act_column(_clicked(name), undoing(rows, _clicked(name)))
     row = opening_table(
         frame,
         config,
@@ -160,10 +156,3 @@ def _feedback(rows: Sequence[Evaluation], name: str) -> None:
 def _clicked(name: str) -> str:
     """Return the key of the column of ways back, which is where their results are shown."""
     return f"{name} act"
-
-
-def _take_back(clicked: str, rows: Sequence[Evaluation]) -> None:
-    click = st.session_state.get(clicked)
-    one = rows[int(click["row"])] if click is not None and int(click["row"]) < len(rows) else None
-    if one is not None and offered_undo(one) is not None:
-        actions.take_back(one.id, again=one.undone, at=clicked)

@@ -33,7 +33,7 @@ from dashboard.widgets.parts import (
     small,
     small_table,
 )
-from dashboard.widgets.tables import ROW_PX, columns, height
+from dashboard.widgets.tables import shown_table
 from dashboard.wording import Markdown, Words
 
 RATER: Final = "judged_by"
@@ -308,16 +308,8 @@ def layers() -> None:
     config["judged"] = st.column_config.NumberColumn(
         "judged", format="localized", width=_LAYER_WIDTHS["judged"]
     )
-    st.dataframe(
-        frame,
-        placeholder=wording.MISSING,
-        hide_index=True,
-        row_height=ROW_PX,
-        height=height(frame.num_rows),
-        **columns(frame.column_names, config, _LAYER_PHONE, hidden=""),
-        key="layers",
-        alt=f"{wording.things(len(view.judged), 'layer')} by quality",
-    )
+    alt = f"{wording.things(len(view.judged), 'layer')} by quality"
+    shown_table(frame, config, _LAYER_PHONE, key="layers", alt=alt, hidden="")
 
 
 def bare_layers() -> None:

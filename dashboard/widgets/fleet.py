@@ -19,7 +19,7 @@ from dashboard.widgets import address, parts
 from dashboard.widgets.fields import choice, matches
 from dashboard.widgets.opening import clicked_row
 from dashboard.widgets.parts import muted
-from dashboard.widgets.tables import ROW_PX, by_head, columns, config_of, frame_of
+from dashboard.widgets.tables import by_head, config_of, frame_of, shown_table
 
 FIND: Final = "fleet_find"
 WHICH: Final = "fleet_of"
@@ -106,19 +106,17 @@ def table(rows: Sequence[LearnerSummary], *, n_learners: int) -> None:
         alarms=sentences.alarms,
         last=lambda one: wording.written_minute(one.last_run, year_of_ms=now_ms),
     )
-    frame = frame_of(described, shown)
     key = f"{_KEY} {st.session_state.get(_OPENED, 0)}"
-    st.dataframe(
-        frame,
-        placeholder=wording.MISSING,
-        hide_index=True,
-        row_height=ROW_PX,
-        height="content",
-        **columns(frame.column_names, config_of(described), by_head(described, _PHONE), hidden=""),
+    shown_table(
+        frame_of(described, shown),
+        config_of(described),
+        by_head(described, _PHONE),
         key=key,
+        alt=f"Table of {wording.things(len(shown), 'learner')}: state, alarms, tokens saved, runs, last run",
+        hidden="",
+        at_most_px="content",
         on_select=partial(_choose, key, [one.name for one in shown]),
         selection_mode="single-cell",
-        alt=f"Table of {wording.things(len(shown), 'learner')}: state, alarms, tokens saved, runs, last run",
     )
     _paging(first, len(rows), n_learners)
 

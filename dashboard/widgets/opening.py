@@ -10,12 +10,12 @@ import streamlit as st
 
 from core.explained.table import Row, Table
 from core.records.run_page import RunRow
-from dashboard import pages, wording
+from dashboard import pages
 from dashboard.figures import theme
 from dashboard.figures.chart import Chart
 from dashboard.reading import cached_figure, reading
 from dashboard.widgets import address, parts
-from dashboard.widgets.tables import ROW_PX, TALL_PX, by_head, columns, config_of, frame_of, heads, height
+from dashboard.widgets.tables import TALL_PX, by_head, config_of, frame_of, heads, shown_table
 
 _OPENED: Final = "armscope opened"
 
@@ -136,17 +136,16 @@ def opening_table(
     ``phone`` and ``hidden`` are as `columns` takes them.
     """
     key = fresh(name)
-    event = st.dataframe(
+    event = shown_table(
         frame,
-        placeholder=wording.MISSING,
-        hide_index=True,
-        row_height=ROW_PX,
-        height=height(frame.num_rows, at_most_px=at_most_px),
-        **columns(frame.column_names, config, phone, hidden=hidden),
+        config,
+        phone,
         key=key,
+        alt=alt,
+        hidden=hidden,
+        at_most_px=at_most_px,
         on_select="rerun",
         selection_mode="single-cell",
-        alt=alt,
     )
     row = clicked_row(event, rest=rest, key=key)
     if row is None or row >= frame.num_rows or column not in (None, event["selection"]["cells"][0][1]):

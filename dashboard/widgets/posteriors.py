@@ -42,17 +42,14 @@ from dashboard.widgets.address import POSTERIORS_ARMS
 from dashboard.widgets.fields import choice, in_use, lazy_popover, matches, several_arms
 from dashboard.widgets.tables import (
     ALL_AT_ONCE,
-    ROW_PX,
     arm_name,
     by_head,
     config_of,
     csv_button,
     frame_to_arrow,
     heads,
-    height,
     type_cells,
 )
-from dashboard.widgets.tables import columns as columns_shown
 from dashboard.wording import Markdown, Words
 
 SORT: Final = "sort"
@@ -217,31 +214,25 @@ def table(
     key: str,
 ) -> None:
     """Draw a sortable table of the first of these arms; a click on a row opens its arm."""
-    columns, year_of_ms = known.columns, reading().frame.last_at_ms
+    year_of_ms = reading().frame.last_at_ms
 
     def rows(these: Ints) -> pa.Table:
         return frame_to_arrow(_arm_frame(known, these, judged=judged, truth=truth, year_of_ms=year_of_ms))
 
     first = places[:ALL_AT_ONCE]  # rows of a longer table load while one scrolls, and can't be clicked
     frame = cached_figure(("arm table", first.tobytes(), bool(truth)), lambda: rows(first))
-    table_key = opening.fresh(key)
-    event = st.dataframe(
+    row = opening.opening_table(
         frame,
-        key=table_key,
-        on_select="rerun",
-        selection_mode="single-cell",
-        hide_index=True,
-        row_height=ROW_PX,
-        height=height(len(first)),
-        **columns_shown(frame.column_names, _arm_columns(), by_head(_DESCRIBED, _PHONE)),
-        placeholder=wording.MISSING,
+        _arm_columns(),
+        by_head(_DESCRIBED, _PHONE),
+        name=key,
+        rest="type",
         alt=f"Table of {wording.things(len(first), 'arm')} with mean, interval, confidence and pulls",
     )
     if len(first) < len(places):
         csv_button(lambda: rows(places), key=key)
-    row = opening.clicked_row(event, rest="type", key=table_key)
-    if row is not None and row < len(first):
-        opening.open_arm(columns.keys[int(first[row])])
+    if row is not None:
+        opening.open_arm(known.columns.keys[int(first[row])])
 
 
 def _arm_frame(

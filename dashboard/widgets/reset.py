@@ -25,8 +25,7 @@ from dashboard.widgets.address import NAMED_ARMS, RESET_ARMS, RESET_SCOPE
 from dashboard.widgets.fields import choice, several_arms
 from dashboard.widgets.parts import small
 from dashboard.widgets.results import record_history, refusal
-from dashboard.widgets.tables import ACT_PX, ALL_AT_ONCE, ROW_PX, by_head, config_of, frame_of, height
-from dashboard.widgets.tables import columns as columns_shown
+from dashboard.widgets.tables import ACT_PX, ALL_AT_ONCE, by_head, config_of, frame_of, shown_table
 from dashboard.wording import Words
 
 ScopeName = Literal["all", "type", "named"]
@@ -180,16 +179,13 @@ def changes(shown: ResetPreview) -> None:
     frame = cached_figure(
         ("reset table", shown.target, shown.columns.keys), lambda: frame_of(table, range(n_arms))
     )
-    st.dataframe(
+    shown_table(
         frame,
-        placeholder=wording.MISSING,
-        hide_index=True,
-        row_height=ROW_PX,
-        height=height(n_arms),
-        lazy=True if n_arms > ALL_AT_ONCE else None,
-        **columns_shown(frame.column_names, config_of(table), by_head(table, _PHONE)),
+        config_of(table),
+        by_head(table, _PHONE),
         key="reset preview",
         alt=f"What a reset would change for {wording.things(n_arms, 'arm')}",
+        lazy=True if n_arms > ALL_AT_ONCE else None,
     )
 
 

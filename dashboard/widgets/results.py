@@ -137,7 +137,7 @@ def record_history(
 
     The column is missing where this person may do nothing about any of them. ``phone`` as `record_table` takes it.
     """
-    year, back = reading().frame.last_at_ms, _undoing(acts, key)
+    year, back = reading().frame.last_at_ms, undoing(acts, key)
     record_table(
         table, rows, key=key, alt=alt, phone=phone, year_of_ms=year, labels=_offers(acts), on_click=back
     )
@@ -148,12 +148,13 @@ def _offers(acts: Sequence[Act]) -> list[str]:
     return [offered_undo(act) or "" for act in acts]
 
 
-def _undoing(acts: Sequence[Act], key: str) -> Callable[[int], None]:
-    """Return the effect of a click on a row's undo."""
+def undoing(acts: Sequence[Act | None], at: str) -> Callable[[int], None]:
+    """Return the effect of a click on a row's undo; its result is shown ``at`` a control."""
 
     def clicked(row: int) -> None:
-        if row < len(acts) and offered_undo(acts[row]) is not None:
-            actions.take_back(acts[row].id, again=acts[row].undone, at=key)
+        act = acts[row] if row < len(acts) else None
+        if act is not None and offered_undo(act) is not None:
+            actions.take_back(act.id, again=act.undone, at=at)
 
     return clicked
 

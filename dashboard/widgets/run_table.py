@@ -19,7 +19,7 @@ from dashboard.pages import REVIEW
 from dashboard.reading import cached_figure, reading
 from dashboard.widgets.opening import clicked_row, fresh, open_arm, open_run, opened, opening_records
 from dashboard.widgets.results import result
-from dashboard.widgets.tables import ROW_PX, by_head, columns, config_of, frame_of, heads, height
+from dashboard.widgets.tables import by_head, config_of, frame_of, heads, shown_table
 from dashboard.wording import Words
 
 _PHONE_ARMS: Final = {"type": 48, "arm": 176, "n_in": 74, "n_referenced": 68}
@@ -34,17 +34,15 @@ def table(rows: Sequence[RunRow], *, order: Words = Words("newest first")) -> No
         ("run table", numbers), lambda: frame_of(explained.RUNS, rows, year_of_ms=year_of_ms)
     )
     named = heads(explained.RUNS)
-    clicked = st.dataframe(
+    clicked = shown_table(
         frame,
-        placeholder=wording.MISSING,
-        hide_index=True,
-        row_height=ROW_PX,
-        height=height(len(rows)),
-        **columns(frame.column_names, config_of(explained.RUNS), by_head(explained.RUNS, _PHONE), hidden=""),
+        config_of(explained.RUNS),
+        by_head(explained.RUNS, _PHONE),
         key=fresh("runs"),
+        alt=f"Table of {wording.things(len(rows), 'run')}, {order}",
+        hidden="",
         on_select="rerun",
         selection_mode=["multi-row", "single-cell"] if reading().may("queue") else "single-cell",
-        alt=f"Table of {wording.things(len(rows), 'run')}, {order}",
     )
     _ticked([rows[index] for index in clicked["selection"].get("rows", ()) if index < len(rows)])
     index = clicked_row(clicked, rest=named["at"], key=fresh("runs"))

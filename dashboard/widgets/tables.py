@@ -155,7 +155,33 @@ def columns(
     }
 
 
-def height(n_rows: int, *, at_most_px: int = TALL_PX) -> int | Literal["content"]:
+def shown_table(
+    frame: pa.Table | pd.DataFrame,
+    config: Mapping[str, Any],
+    phone: Mapping[str, int],
+    *,
+    key: str,
+    alt: str,
+    hidden: str = "id",
+    at_most_px: int | Literal["content"] = TALL_PX,
+    **more: Any,  # noqa: ANN401 - as `st.dataframe` takes it
+) -> Any:  # noqa: ANN401 - Streamlit's own kind
+    """Draw a table as all pages do, and return the selection; ``phone`` and ``hidden`` as `columns` takes them."""
+    names = frame.column_names if isinstance(frame, pa.Table) else list(frame)
+    return st.dataframe(
+        frame,
+        placeholder=wording.MISSING,
+        hide_index=True,
+        row_height=ROW_PX,
+        height=height(len(frame), at_most_px=at_most_px),
+        **columns(names, config, phone, hidden=hidden),
+        key=key,
+        alt=alt,
+        **more,
+    )
+
+
+def height(n_rows: int, *, at_most_px: int | Literal["content"] = TALL_PX) -> int | Literal["content"]:
     """Return the height of all rows; a long table scrolls.
 
     >>> height(15), height(16)
@@ -178,14 +204,8 @@ def frame_to_arrow(frame: pd.DataFrame) -> pa.Table:
     return pa.Table.from_pandas(frame, preserve_index=False)
 
 
-def lazy_table(frame: pa.Table, *, key: str, **shown: Any) -> None:  # noqa: ANN401 - as `st.dataframe` takes it
-    """Draw a table that loads as one scrolls, and its CSV: Streamlit's own button has no rows to write."""
-    st.dataframe(frame, lazy=True, key=key, **shown)
-    csv_button(lambda: frame, key=key)
-
-
 def csv_button(frame: Callable[[], pa.Table], *, key: str) -> None:
-    """Draw the download of a whole table, which is made on a click."""
+    """Draw the download of a whole table, made on a click: Streamlit's own button has the loaded rows alone."""
     st.download_button(
         "Download as CSV",
         lambda: csv_bytes(frame()),
@@ -235,7 +255,7 @@ def act_table(
     }
     config["type"] = type_column()
     frame = pd.DataFrame({head: list(column) for head, column in cells.items()})
-    _draw_acts(frame, list(cells), config, key=key, alt=alt, phone=phone, on_click=on_click, act=act)
+    _draw_acts(frame, config, key=key, alt=alt, phone=phone, on_click=on_click, act=act)
 
 
 def record_table(
@@ -257,21 +277,12 @@ def record_table(
     frame = frame_of(table, rows, year_of_ms=year_of_ms)
     if any(labels):
         frame = frame.append_column("act", pa.array(labels))
-    _draw_acts(
-        frame,
-        frame.column_names,
-        config_of(table),
-        key=key,
-        alt=alt,
-        phone=by_head(table, phone),
-        on_click=on_click,
-        act=act,
-    )
+    config, shown = config_of(table), by_head(table, phone)
+    _draw_acts(frame, config, key=key, alt=alt, phone=shown, on_click=on_click, act=act)
 
 
 def _draw_acts(
     frame: pa.Table | pd.DataFrame,
-    names: Sequence[str],
     config: dict[str, Any],
     *,
     key: str,
@@ -280,20 +291,15 @@ def _draw_acts(
     on_click: Callable[[int], None] | None,
     act: Markdown,
 ) -> None:
-    clicked = f"{key} clicked"
-    if on_click is not None and "act" in names:
-        config["act"] = st.column_config.ButtonColumn(
-            act, type="tertiary", width=ACT_PX, key=clicked, on_click=_clicked, args=(clicked, on_click)
-        )
-    st.dataframe(
-        frame,
-        placeholder=wording.MISSING,
-        hide_index=True,
-        row_height=ROW_PX,
-        height=height(len(frame)),
-        **columns(names, config, phone),
-        key=key,
-        alt=alt,
+    if on_click is not None:
+        config["act"] = act_column(f"{key} clicked", on_click, act)
+    shown_table(frame, config, phone, key=key, alt=alt)
+
+
+def act_column(key: str, on_click: Callable[[int], None], head: Markdown = TAKE_BACK) -> Any:  # noqa: ANN401 - as above
+    """Return the column of buttons that undo acts; ``on_click`` gets the row."""
+    return st.column_config.ButtonColumn(
+        head, type="tertiary", width=ACT_PX, key=key, on_click=_clicked, args=(key, on_click)
     )
 
 

@@ -18,15 +18,15 @@ from core.explained.table import Field, Table, count, text, time
 from core.flows.queries import ArmInRun, ArmLedger, ArmObservation, ArmRuns, LedgerCursor
 from core.records.evaluation_page import EvaluationFilter
 from core.records.run_page import Cursor
-from dashboard import actions, queries, wording
+from dashboard import queries, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.sentences import arm as sentences
 from dashboard.widgets.evaluation_table import listed
 from dashboard.widgets.opening import open_run, opening_records, opening_table
 from dashboard.widgets.paging import paging
 from dashboard.widgets.parts import as_table, muted, section
-from dashboard.widgets.results import offered_undo, repaired, result
-from dashboard.widgets.tables import ACT_PX, TAKE_BACK, by_head, config_of, draw, frame_of, heads
+from dashboard.widgets.results import offered_undo, repaired, result, undoing
+from dashboard.widgets.tables import ACT_PX, act_column, by_head, config_of, draw, frame_of, heads
 
 LEDGER: Final = "ledger"
 _PHONE: Final = {"at": 104, "run": 76, "reward": 70, "act": ACT_PX}
@@ -61,15 +61,10 @@ def _table(arm: str, page: ArmLedger) -> None:
         ("arm ledger", arm, rows[0], len(rows), here.presenting, here.context.actor),
         lambda: _to_arrow(table, rows),
     )
-    config = config_of(table)
-    if "act" in frame.column_names:
-        clicked = "arm ledger act"
-        config["act"] = st.column_config.ButtonColumn(
-            TAKE_BACK, type="tertiary", width=ACT_PX, key=clicked, on_click=_take_back, args=(clicked, rows)
-        )
+    acts = undoing([one.entry for one in rows], LEDGER)
     row = opening_table(
         frame,
-        config,
+        {**config_of(table), "act": act_column("arm ledger act", acts)},
         by_head(table, _PHONE),
         name="arm ledger",
         rest=heads(table)["at"],
@@ -97,20 +92,9 @@ def _run(number: int | None) -> str:
 
 def _to_arrow(table: Table[ArmObservation], rows: Sequence[ArmObservation]) -> pa.Table:
     frame = frame_of(table, rows, year_of_ms=reading().frame.last_at_ms)
-    acts = [_act(one) or "" for one in rows]
+    # Automatic observations are undone with their run or import.
+    acts = ["" if one.entry is None else offered_undo(one.entry) or "" for one in rows]
     return frame.append_column("act", pa.array(acts)) if any(acts) else frame
-
-
-def _act(one: ArmObservation) -> str | None:
-    """Return the last column's offer; automatic observations are undone with their run or import."""
-    return None if one.entry is None else offered_undo(one.entry)
-
-
-def _take_back(clicked: str, rows: Sequence[ArmObservation]) -> None:
-    click = st.session_state.get(clicked)
-    entry = rows[int(click["row"])].entry if click is not None and int(click["row"]) < len(rows) else None
-    if entry is not None and offered_undo(entry) is not None:
-        actions.take_back(entry.id, again=entry.undone, at=LEDGER)
 
 
 def _excerpts(rows: Sequence[ArmObservation], arm: str) -> None:

@@ -15,7 +15,7 @@ from dashboard.sentences import carried as sentences
 from dashboard.sentences.carried import WHICH, Which
 from dashboard.widgets.fields import choice
 from dashboard.widgets.parts import RIGHT, command, muted, panel, section, sentence, small, small_table
-from dashboard.widgets.tables import ROW_PX, columns, height
+from dashboard.widgets.tables import shown_table
 from dashboard.wording import Markdown, Words
 
 SHOWN: Final = "carried"
@@ -157,13 +157,11 @@ def _items(chosen: Sequence[CarriedItem], year_of_ms: int) -> None:
     }
     if len({*cells["agent"]}) == 1:
         del cells["agent"]
-    st.dataframe(
+    shown_table(
         pa.table({head: pa.array(column) for head, column in cells.items()}),
-        placeholder=wording.MISSING,
-        hide_index=True,
-        row_height=ROW_PX,
-        height=height(len(chosen)),
-        **columns(list(cells), config, _PHONE, hidden=""),
+        config,
+        _PHONE,
         key=f"carried table {len(chosen)}",
         alt=f"{wording.things(len(chosen), 'item')} that agents carry, the dearest without use first",
+        hidden="",
     )

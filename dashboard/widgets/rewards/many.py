@@ -29,14 +29,12 @@ from dashboard.widgets.rewards.form import NEXT_STEP, REWARD_HERE
 from dashboard.widgets.tables import (
     ACT_PX,
     ALL_AT_ONCE,
-    ROW_PX,
     act_table,
     by_head,
-    columns,
     config_of,
+    csv_button,
     frame_of,
-    height,
-    lazy_table,
+    shown_table,
     type_cells,
 )
 
@@ -291,18 +289,18 @@ def _table(preview: BatchPreview) -> None:
             explained="Now, and after all its lines.",
         ),
     )
-    frame = frame_of(table, lines)
-    draw = lazy_table if len(lines) > ALL_AT_ONCE else st.dataframe
-    draw(
+    frame, is_long = frame_of(table, lines), len(lines) > ALL_AT_ONCE
+    shown_table(
         frame,
-        hide_index=True,
-        placeholder=wording.MISSING,
-        row_height=ROW_PX,
-        height=height(len(lines), at_most_px=_TALL_PX),
-        **columns(frame.column_names, config_of(table), by_head(table, _PHONE)),
+        config_of(table),
+        by_head(table, _PHONE),
         key="table of rewards",
         alt="Each line of the table, and what it would do",
+        at_most_px=_TALL_PX,
+        lazy=True if is_long else None,
     )
+    if is_long:
+        csv_button(lambda: frame, key="table of rewards")
 
 
 def _mean(line: LineEffect, preview: BatchPreview, n_lines: int, shown: set[str]) -> str:

@@ -36,16 +36,7 @@ from dashboard.widgets.parts import (
     sentence,
 )
 from dashboard.widgets.results import result
-from dashboard.widgets.tables import (
-    ALL_AT_ONCE,
-    ROW_PX,
-    arm_name,
-    columns,
-    draw,
-    height,
-    type_cells,
-    type_column,
-)
+from dashboard.widgets.tables import ALL_AT_ONCE, arm_name, draw, shown_table, type_cells, type_column
 from dashboard.wording import Markdown
 
 _EPISODES_LINKED: Final = 1
@@ -247,16 +238,14 @@ def decisions(story: RunStory) -> None:
     more: dict[str, Any] = (
         {"lazy": True} if is_long else {"on_select": "rerun", "selection_mode": "single-cell"}
     )
-    clicked = st.dataframe(
+    clicked = shown_table(
         frame,
-        placeholder=wording.MISSING,
-        hide_index=True,
-        row_height=ROW_PX,
-        height=height(n_arms, at_most_px=_TALL_PX),
-        **columns(frame.column_names, _config(story), _PHONE),
+        _config(story),
+        _PHONE,
         key=fresh("decisions"),
-        **more,
         alt=f"Every arm of run {story.facts.run_no}: {story.n_in} in, {n_arms - story.n_in} out, and why",
+        at_most_px=_TALL_PX,
+        **more,
     )
     index = None if is_long else clicked_row(clicked, rest="type", key=fresh("decisions"))
     if index is not None and index < n_arms:
