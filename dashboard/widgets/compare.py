@@ -16,12 +16,12 @@ from core.records.arm import MICRO
 from core.records.run_query import RunSide
 from core.records.sides import ComparedArm, ComparedSides, SideArm, SideRuns
 from core.records.times import DAY_MS
-from dashboard import queries, wording
+from dashboard import pages, queries, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.sentences import compare as sentences
 from dashboard.widgets import address
 from dashboard.widgets.fields import choice, lazy_popover
-from dashboard.widgets.opening import open_arm, opening_table
+from dashboard.widgets.opening import open_one, opening_table
 from dashboard.widgets.paging import paging
 from dashboard.widgets.parts import as_table, both_ends, section, small_table
 from dashboard.widgets.tables import arm_name, type_cells, type_column
@@ -207,7 +207,7 @@ def arms(both: ComparedSides, sides: NamedSides) -> None:
         alt=f"{wording.things(len(rows), 'arm')} on both sides, by the difference of their means",
     )
     if index is not None:
-        open_arm(rows[index].arm)
+        open_one(pages.ARM, rows[index].arm)
     end = start + _PAGE_ARMS
     onward = str(end) if end < n_listed else None
     paging(address.COMPARE_ARMS, onward, at_newest=not start, words=(Words("More arms"), Words("First arms")))

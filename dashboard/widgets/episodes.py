@@ -27,7 +27,7 @@ from dashboard.sentences import rewards
 from dashboard.sentences.rewards import OUTCOME_WORDS
 from dashboard.widgets import address
 from dashboard.widgets.fields import in_use, lazy_popover
-from dashboard.widgets.opening import open_environment, open_episode, opening_records, opening_table
+from dashboard.widgets.opening import open_one, opening_records, opening_table
 from dashboard.widgets.parts import command, empty, link, muted
 from dashboard.widgets.tables import by_head, config_of, cut, frame_of, heads
 from dashboard.wording import Markdown, Words
@@ -181,7 +181,7 @@ def environments(summaries: Sequence[EnvironmentSummary], planted: Mapping[str, 
         cache_key=(tuple(summaries), bool(planted)),
     )
     if one is not None:
-        open_environment(one.environment)
+        open_one(pages.ENVIRONMENT, one.environment)
 
 
 def episodes(rows: Sequence[EpisodeRow]) -> None:
@@ -208,7 +208,7 @@ def episodes(rows: Sequence[EpisodeRow]) -> None:
         hidden="",
     )
     if index is not None:
-        open_episode(rows[index].uid)
+        open_one(pages.EPISODE, rows[index].uid)
 
 
 def _to_arrow(table: Table[EpisodeRow], rows: Sequence[EpisodeRow]) -> pa.Table:

@@ -13,11 +13,11 @@ import pyarrow as pa
 import streamlit as st
 
 from core.records.evaluation_page import Evaluation, EvaluationFilter
-from dashboard import queries, wording
+from dashboard import pages, queries, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.sentences import judging
 from dashboard.widgets.fields import lazy_popover
-from dashboard.widgets.opening import open_run, opening_table
+from dashboard.widgets.opening import open_one, opening_table
 from dashboard.widgets.paging import paging
 from dashboard.widgets.parts import muted, section, small
 from dashboard.widgets.results import offered_undo, result, undoing
@@ -98,7 +98,7 @@ def _table(rows: Sequence[Evaluation], name: str) -> None:
         column="run",
     )
     if row is not None and (uid := rows[row].subject.run):
-        open_run(uid)
+        open_one(pages.RUN, uid)
 
 
 def _to_arrow(rows: Sequence[Evaluation]) -> pa.Table:

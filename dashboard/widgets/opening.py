@@ -13,8 +13,9 @@ from core.records.run_page import RunRow
 from dashboard import pages
 from dashboard.figures import theme
 from dashboard.figures.chart import Chart
+from dashboard.pages import Page
 from dashboard.reading import cached_figure, reading
-from dashboard.widgets import address, parts
+from dashboard.widgets import parts
 from dashboard.widgets.tables import TALL_PX, by_head, config_of, frame_of, heads, shown_table
 
 _OPENED: Final = "armscope opened"
@@ -28,34 +29,10 @@ def fresh(name: str) -> str:
     return f"{name} {st.session_state.get(_OPENED, 0)}"
 
 
-def open_arm(arm: str) -> NoReturn:
-    """Go to the page of an arm, filters and all."""
+def open_one(page: Page, name: str) -> NoReturn:
+    """Go to the page of what has this name, filters and all."""
     opened()
-    parts.go(pages.ARM, **{address.ARM: arm})
-
-
-def open_run(run: str) -> NoReturn:
-    """Go to the page of a run, filters and all."""
-    opened()
-    parts.go(pages.RUN, **{address.RUN: run})
-
-
-def open_session(session: str) -> NoReturn:
-    """Go to the page of a session, filters and all."""
-    opened()
-    parts.go(pages.SESSION, **{address.SESSION: session})
-
-
-def open_episode(episode: str) -> NoReturn:
-    """Go to the page of an episode, filters and all."""
-    opened()
-    parts.go(pages.EPISODE, **{address.EPISODE: episode})
-
-
-def open_environment(environment: str) -> NoReturn:
-    """Go to the page of an environment, filters and all."""
-    opened()
-    parts.go(pages.ENVIRONMENT, **{address.ENVIRONMENT: environment})
+    parts.go(page, **{next(iter(page.names)): name})
 
 
 def opened() -> None:
@@ -67,7 +44,7 @@ def arm_chart(shown: Chart, arms: Sequence[str], *, key: str) -> None:
     """Draw a figure whose points carry the places of arms; a click on one opens it."""
     index = clicked_point(_clickable(shown, key))
     if index is not None and 0 <= index < len(arms):
-        open_arm(arms[index])
+        open_one(pages.ARM, arms[index])
 
 
 def run_chart(shown: Chart, rows: Sequence[RunRow], *, key: str) -> None:
@@ -75,7 +52,7 @@ def run_chart(shown: Chart, rows: Sequence[RunRow], *, key: str) -> None:
     number = clicked_point(_clickable(shown, key))
     uid = next((row.uid for row in rows if row.run_no == number), None)
     if uid is not None:
-        open_run(uid)
+        open_one(pages.RUN, uid)
 
 
 def _clickable(shown: Chart, key: str) -> Any:  # noqa: ANN401 - Streamlit's own kind

@@ -20,7 +20,7 @@ from core.explained.arms import posteriors as described
 from core.flows.queries import Belief
 from core.records.arm import BANDS
 from core.records.judgement import Judgement
-from dashboard import queries, wording
+from dashboard import pages, queries, wording
 from dashboard.figures.arms import (
     METHOD_WORDS,
     METHODS,
@@ -232,7 +232,7 @@ def table(
     if len(first) < len(places):
         csv_button(lambda: rows(places), key=key)
     if row is not None:
-        opening.open_arm(known.columns.keys[int(first[row])])
+        opening.open_one(pages.ARM, known.columns.keys[int(first[row])])
 
 
 def _arm_frame(

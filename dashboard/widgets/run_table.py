@@ -15,9 +15,9 @@ from core.records.review import QueueAsks
 from core.records.run_page import RunRow
 from dashboard import actions, reviews, wording
 from dashboard.actions import Flash
-from dashboard.pages import REVIEW
+from dashboard.pages import ARM, REVIEW, RUN
 from dashboard.reading import cached_figure, reading
-from dashboard.widgets.opening import clicked_row, fresh, open_arm, open_run, opened, opening_records
+from dashboard.widgets.opening import clicked_row, fresh, open_one, opened, opening_records
 from dashboard.widgets.results import result
 from dashboard.widgets.tables import by_head, config_of, frame_of, heads, shown_table
 from dashboard.wording import Words
@@ -47,7 +47,7 @@ def table(rows: Sequence[RunRow], *, order: Words = Words("newest first")) -> No
     _ticked([rows[index] for index in clicked["selection"].get("rows", ()) if index < len(rows)])
     index = clicked_row(clicked, rest=named["at"], key=fresh("runs"))
     if index is not None and index < len(rows):
-        open_run(rows[index].uid)
+        open_one(RUN, rows[index].uid)
 
 
 def _ticked(rows: Sequence[RunRow]) -> None:
@@ -91,4 +91,4 @@ def arms(arms: Sequence[tuple[str, int, int]]) -> None:
         cache_key=tuple(arms),
     )
     if chosen is not None:
-        open_arm(chosen[0])
+        open_one(ARM, chosen[0])

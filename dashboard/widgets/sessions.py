@@ -12,7 +12,7 @@ from core.records.run_page import RunsOfSession, SessionRow
 from dashboard import pages, queries, wording
 from dashboard.sentences.runs import session_cost
 from dashboard.widgets import address
-from dashboard.widgets.opening import open_session, opening_records
+from dashboard.widgets.opening import open_one, opening_records
 from dashboard.widgets.parts import link, not_named, quoted
 
 _PHONE: Final = {"last": 110, "session": 150, "n_runs": 56}
@@ -57,4 +57,4 @@ def table(rows: Sequence[SessionRow]) -> None:
         cache_key=tuple(rows),
     )
     if one is not None:
-        open_session(one.session)
+        open_one(pages.SESSION, one.session)

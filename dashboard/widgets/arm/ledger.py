@@ -18,11 +18,11 @@ from core.explained.table import Field, Table, count, text, time
 from core.flows.queries import ArmInRun, ArmLedger, ArmObservation, ArmRuns, LedgerCursor
 from core.records.evaluation_page import EvaluationFilter
 from core.records.run_page import Cursor
-from dashboard import queries, wording
+from dashboard import pages, queries, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.sentences import arm as sentences
 from dashboard.widgets.evaluation_table import listed
-from dashboard.widgets.opening import open_run, opening_records, opening_table
+from dashboard.widgets.opening import open_one, opening_records, opening_table
 from dashboard.widgets.paging import paging
 from dashboard.widgets.parts import as_table, muted, section
 from dashboard.widgets.results import offered_undo, repaired, result, undoing
@@ -72,7 +72,7 @@ def _table(arm: str, page: ArmLedger) -> None:
         column="run",
     )
     if row is not None and (uid := rows[row].run):
-        open_run(uid)
+        open_one(pages.RUN, uid)
 
 
 def _observations(arm: str) -> Table[ArmObservation]:
@@ -170,7 +170,7 @@ def _runs_table(arm: str, page: ArmRuns) -> None:
         column="run",
     )
     if row is not None and row.run.uid:
-        open_run(row.run.uid)
+        open_one(pages.RUN, row.run.uid)
 
 
 def _in_runs(rows: Sequence[ArmInRun]) -> Table[ArmInRun]:

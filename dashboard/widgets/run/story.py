@@ -22,7 +22,7 @@ from dashboard.sentences import runs as sentences
 from dashboard.widgets import address
 from dashboard.widgets.evaluation_table import listed
 from dashboard.widgets.fields import choice
-from dashboard.widgets.opening import clicked_row, fresh, open_arm
+from dashboard.widgets.opening import clicked_row, fresh, open_one
 from dashboard.widgets.paging import neighbour
 from dashboard.widgets.parts import (
     as_table,
@@ -249,7 +249,7 @@ def decisions(story: RunStory) -> None:
     )
     index = None if is_long else clicked_row(clicked, rest="type", key=fresh("decisions"))
     if index is not None and index < n_arms:
-        open_arm(story.arms[index].arm)
+        open_one(pages.ARM, story.arms[index].arm)
 
 
 def _config(story: RunStory) -> dict[str, Any]:
