@@ -39,13 +39,6 @@ _WHERE: Final[dict[Where, str]] = {
     "given": "as its source says",
     "always": "always counts",
 }
-_PARTS: Final = {
-    "input": "input",
-    "cache_read": "cached input",
-    "cache_write_5m": "cache write of 5 minutes",
-    "cache_write_1h": "cache write of 1 hour",
-    "output": "output",
-}
 _STATUS: Final = {"aborted": "was aborted", "error": "failed"}
 
 
