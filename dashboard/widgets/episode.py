@@ -6,7 +6,7 @@ The address holds the step that a click on the picture chose. Cells are text cel
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final
 
 import streamlit as st
 
@@ -38,7 +38,7 @@ from dashboard.widgets.parts import (
     small,
     small_table,
 )
-from dashboard.widgets.results import offered_undo, result
+from dashboard.widgets.results import NamedAct, offered_undo, result
 from dashboard.widgets.transcript import conversation
 from dashboard.wording import Words
 
@@ -314,7 +314,7 @@ def _in_force(in_force: CreditView | None) -> None:
         )
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(words, width="stretch")
-        back = offered_undo(_Act(in_force.id, in_force.by, undone=False))
+        back = offered_undo(NamedAct(in_force.id, in_force.by))
         if back is not None:
             st.button(
                 back,
@@ -325,14 +325,6 @@ def _in_force(in_force: CreditView | None) -> None:
                 args=(in_force.id,),
                 kwargs={"at": "credit"},
             )
-
-
-class _Act(NamedTuple):
-    """The act that gave a credit."""
-
-    id: str
-    actor: str
-    undone: bool
 
 
 def _chosen(in_force: CreditView | None) -> CreditRule:

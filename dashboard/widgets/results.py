@@ -7,7 +7,7 @@ A reviewer may undo their own acts, and may redo an act that they themselves und
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -89,6 +89,14 @@ class Act(Protocol):
     def actor(self) -> str: ...
     @property
     def undone(self) -> bool: ...
+
+
+class NamedAct(NamedTuple):
+    """An act by its id and actor, for a record that keeps them under other names."""
+
+    id: str
+    actor: str
+    undone: bool = False
 
 
 def offered_undo(act: Act) -> UndoLabel | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, NamedTuple, cast, get_args
+from typing import Any, Final, cast, get_args
 
 import msgspec
 import streamlit as st
@@ -29,7 +29,7 @@ from dashboard.reading import reading
 from dashboard.sentences import settings as sentences
 from dashboard.widgets.address import SETTINGS_PART
 from dashboard.widgets.parts import command, muted, small, small_table
-from dashboard.widgets.results import record_history, result
+from dashboard.widgets.results import NamedAct, record_history, result
 from dashboard.widgets.tables import ACT_PX
 from dashboard.wording import Markdown, Words
 
@@ -574,14 +574,6 @@ def _put(name: str, raw: Raw) -> None:
         st.session_state[key] = value
 
 
-class _Defined(NamedTuple):
-    """The act that a version is; one that is undone is not listed."""
-
-    id: str
-    actor: str
-    undone: bool = False
-
-
 def rubric_table() -> None:
     """Draw the rubrics, newest first; a version never changes, so that what was judged by it can be read."""
     rows = queries.rubrics()
@@ -590,7 +582,7 @@ def rubric_table() -> None:
         st.code(command("rubric add v1 --title TITLE"), language=None, wrap_lines=True)
         result(_RUBRICS)
         return
-    acts = [_Defined(one.id, one.by) for one in rows]
+    acts = [NamedAct(one.id, one.by) for one in rows]  # one that is undone is not listed
     alt = "Versions of the rubric"
     record_history(DEFINED_RUBRICS, rows, acts, key=_RUBRICS, alt=alt, phone=_RUBRIC_PHONE)
 

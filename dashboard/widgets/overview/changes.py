@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 import streamlit as st
 
@@ -15,7 +15,7 @@ from dashboard.sentences import changes as sentences
 from dashboard.widgets import address
 from dashboard.widgets.fields import choice, in_use, lazy_popover
 from dashboard.widgets.parts import both_ends, link, small
-from dashboard.widgets.results import UndoLabel, offered_undo, result, way_back
+from dashboard.widgets.results import NamedAct, UndoLabel, offered_undo, result, way_back
 from dashboard.widgets.tables import ACT_PX, act_table
 from dashboard.wording import Markdown
 
@@ -116,20 +116,12 @@ def _line(when: Markdown, actor: str, what: Markdown) -> None:
     st.markdown(f"{small(f'{when} · {wording.literal(actor)}')}  \n{what}", width="stretch")
 
 
-class _LoggedAct(NamedTuple):
-    """The act of an entry."""
-
-    id: str
-    actor: str
-    undone: bool
-
-
 def _label_of(entry: AuditEntry) -> UndoLabel | None:
     """Return this person's undo or redo of an entry; undoing an undo redoes its act."""
     is_undo = entry.action == "undo"
     if entry.act is None or (is_undo and entry.undone):
         return None
-    back = offered_undo(_LoggedAct(entry.act, entry.actor, entry.undone))
+    back = offered_undo(NamedAct(entry.act, entry.actor, entry.undone))
     lets_stand = is_undo and entry.detail.get("kind") != "undo"
     return "Redo" if back is not None and lets_stand else back
 
