@@ -190,6 +190,12 @@ def arrival() -> int:
     return int(st.session_state.get(_ARRIVAL, 0))
 
 
+def number(name: str, *, digits: int = 15) -> int | None:
+    """Return the number under a name of the address, of at most so many digits; None for anything else."""
+    text = st.query_params.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= digits else None
+
+
 def say(chosen: Mapping[str, str | None]) -> None:
     """Have the address say what is chosen where no widget is bound to it; None takes a name out."""
     for name, value in chosen.items():

@@ -21,7 +21,7 @@ from dashboard.administration import Which
 from dashboard.reading import reading
 from dashboard.sentences import audit as sentences
 from dashboard.widgets import address
-from dashboard.widgets.fields import choice, in_use, lazy_popover
+from dashboard.widgets.fields import choice, filters, one_of
 from dashboard.widgets.paging import paging
 from dashboard.widgets.parts import muted, small
 from dashboard.widgets.tables import record_table
@@ -37,7 +37,6 @@ CURSOR: Final = "audit_from"
 _FIRST: Final = date(1970, 1, 1)
 _LAST_DAY: Final = date(2999, 12, 31)
 _NAMES: Final = (ACTOR, ACTION, SINCE, UNTIL)
-_LAST: Final = "audit filters as they were"
 _ACTIONS: Final[dict[Which, tuple[str, ...]]] = {
     "acts": sentences.ACTIONS,
     "installation": sentences.OF_INSTALLATION,
@@ -61,27 +60,26 @@ def which() -> Which:
 
 def audit_filter(of: Which) -> AuditFilter:
     """Show one popover whose label names the filters. A new filter begins with the newest entry."""
-    behind = lazy_popover(
+    return filters(
         _label(of),
-        icon=":material/filter_list:",
-        key="audit filter popover",
-        used=in_use(*_NAMES),
+        _NAMES,
+        AuditFilter(),
+        lambda: _requested(of),
+        key="audit filter",
+        places=(CURSOR,),
+        of=(of, reading().context.learner),
     )
-    chosen = AuditFilter()
-    if behind is not None:
-        with behind:
-            chosen = AuditFilter(
-                actor=_one("By", _names(), ACTOR),
-                action=_one("What", _ACTIONS[of], ACTION),
-                since_ms=_day("From", SINCE),
-                until_ms=_day("To, inclusive", UNTIL, n_days=1),
-            )
-            st.markdown(small("Days are UTC. The span in the row above is of runs."))
-    now = (of, reading().context.learner, chosen)
-    if st.session_state.setdefault(_LAST, now) != now:
-        st.session_state[_LAST] = now
-        if CURSOR in st.query_params:
-            del st.query_params[CURSOR]
+
+
+def _requested(of: Which) -> AuditFilter:
+    actor = one_of("By", _names(), ACTOR, accept_new_options=True)
+    chosen = AuditFilter(
+        actor=actor[:MAX_LABEL_CHARS] if actor else None,
+        action=one_of("What", _ACTIONS[of], ACTION, {one: _words(one) for one in _ACTIONS[of]}),
+        since_ms=_day("From", SINCE),
+        until_ms=_day("To, inclusive", UNTIL, n_days=1),
+    )
+    st.markdown(small("Days are UTC. The span in the row above is of runs."))
     return chosen
 
 
@@ -98,20 +96,6 @@ def _names() -> list[str]:
         *(TOKENS + one.name for one in administration.tokens()),
     }
     return sorted(known, key=str.casefold)
-
-
-def _one(label: Markdown, options: list[str] | tuple[str, ...], key: str) -> str | None:
-    chosen = st.selectbox(
-        label,
-        list(options),
-        index=None,
-        format_func=lambda one: wording.plain(_words(one) if key == ACTION else one),
-        key=key,
-        bind="query-params",
-        placeholder="All",
-        accept_new_options=key == ACTOR,
-    )
-    return chosen[:MAX_LABEL_CHARS] if chosen else None
 
 
 def _day(label: Markdown, key: str, *, n_days: int = 0) -> int | None:
@@ -160,12 +144,7 @@ def page_of(of: Which, chosen: AuditFilter) -> AuditPage | DenialPage:
     """Return the page of the table that the address names; anything else begins at the newest."""
     if of == "refused":
         return administration.refused(chosen, administration.read_cursor(st.query_params.get(CURSOR, "")))
-    return administration.acts(chosen, installation=of == "installation", before=_before())
-
-
-def _before() -> int | None:
-    cursor = st.query_params.get(CURSOR, "")
-    return int(cursor) if cursor.isascii() and cursor.isdigit() and len(cursor) < 16 else None
+    return administration.acts(chosen, installation=of == "installation", before=address.number(CURSOR))
 
 
 def table(page: AuditPage | DenialPage, *, narrowed: bool) -> None:

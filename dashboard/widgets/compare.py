@@ -215,8 +215,7 @@ def arms(both: ComparedSides, sides: NamedSides) -> None:
 
 def _start(n_listed: int) -> int:
     """Return the position of the first arm of the page that the address names; 0 where it names none."""
-    named = st.query_params.get(address.COMPARE_ARMS, "")
-    start = int(named) if named.isascii() and named.isdecimal() and len(named) < len(str(10**9)) else 0
+    start = address.number(address.COMPARE_ARMS, digits=9) or 0
     return start if start % _PAGE_ARMS == 0 and start < n_listed else 0
 
 

@@ -184,10 +184,8 @@ def runs(episode: EpisodeView) -> None:
 
 def pointed_at(episode: EpisodeView) -> int | None:
     """Return the number of the step that the address names, if there is one by it."""
-    text = st.query_params.get(address.STEP, "")
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        return None
-    return next((one.number for one in episode.steps if one.number == int(text)), None)
+    named = address.number(address.STEP, digits=9)
+    return next((one.number for one in episode.steps if one.number == named), None)
 
 
 def picture(view: EpisodeView) -> None:

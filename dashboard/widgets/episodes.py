@@ -7,7 +7,6 @@ Streamlit shows as they are.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -19,15 +18,15 @@ from core.explained.episodes import EPISODES
 from core.explained.table import Table
 from core.flows.queries import EnvironmentSummary
 from core.records.episode_page import EPISODE_OUTCOMES, EpisodeCursor, EpisodeFilter, EpisodePage, EpisodeRow
-from core.records.limits import MAX_LABEL_CHARS
 from core.records.run_page import Direction
 from dashboard import pages, queries, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.sentences import rewards
 from dashboard.sentences.rewards import OUTCOME_WORDS
 from dashboard.widgets import address
-from dashboard.widgets.fields import in_use, lazy_popover
+from dashboard.widgets.fields import filters, one_of, typed
 from dashboard.widgets.opening import open_one, opening_records, opening_table
+from dashboard.widgets.paging import both_ways, place_of
 from dashboard.widgets.parts import command, empty, link, muted
 from dashboard.widgets.tables import by_head, config_of, cut, frame_of, heads
 from dashboard.wording import Markdown, Words
@@ -40,8 +39,6 @@ TRUTH: Final = "planted"
 BEFORE: Final = "episodes_before"
 AFTER: Final = "episodes_after"
 _NAMES: Final = (address.EPISODES_OF, SPLIT, TASK, MODEL, OUTCOME)
-_LAST: Final = "episode filter as it was"
-_CURSOR: Final = re.compile(r"(\d{1,15})?\.(\d{1,17})", re.ASCII)
 
 # Tables
 _PHONE_ENVIRONMENT: Final = {"state": 92, "environment": 150, "success": 70, "findings": 74}
@@ -51,58 +48,26 @@ _LINE_PX: Final = 132
 
 def episode_filter(known: Sequence[EnvironmentSummary]) -> EpisodeFilter:
     """Draw the popover of filters, and return the chosen ones. ``known`` are the learner's environments."""
-    behind = lazy_popover(
+    return filters(
         _label(),
-        icon=":material/filter_list:",
-        key="episode filter popover",
-        used=in_use(*_NAMES),
+        _NAMES,
+        EpisodeFilter(),
+        lambda: _requested(known),
+        key="episode filter",
+        places=(BEFORE, AFTER),
     )
-    chosen = EpisodeFilter()
-    if behind is not None:
-        with behind:
-            chosen = _requested(known)
-    if st.session_state.setdefault(_LAST, chosen) != chosen:
-        st.session_state[_LAST] = chosen
-        to_newest()
-    return chosen
 
 
 def _requested(known: Sequence[EnvironmentSummary]) -> EpisodeFilter:
     models = sorted({model for one in known for model in one.models})
     environments = [one.environment for one in known]
     return EpisodeFilter(
-        environment=_one("Environment", environments, address.EPISODES_OF),
-        split=_text("Split", SPLIT),
-        task=_text("Task", TASK),
-        model=_one("Model", models, MODEL),
-        outcome=st.selectbox(
-            "Outcome",
-            EPISODE_OUTCOMES,
-            index=None,
-            format_func=lambda name: OUTCOME_WORDS[name],
-            key=OUTCOME,
-            bind="query-params",
-            placeholder="All",
-        ),
+        environment=one_of("Environment", environments, address.EPISODES_OF, filter_mode="contains"),
+        split=typed("Split", SPLIT),
+        task=typed("Task", TASK),
+        model=one_of("Model", models, MODEL, filter_mode="contains"),
+        outcome=one_of("Outcome", EPISODE_OUTCOMES, OUTCOME, OUTCOME_WORDS),
     )
-
-
-def _one(label: Markdown, options: Sequence[str], key: str) -> str | None:
-    return st.selectbox(
-        label,
-        options,
-        index=None,
-        format_func=wording.plain,
-        key=key,
-        bind="query-params",
-        placeholder="All",
-        filter_mode="contains",
-    )
-
-
-def _text(label: Markdown, key: str) -> str | None:
-    typed = st.text_input(label, key=key, bind="query-params", placeholder="All", max_chars=MAX_LABEL_CHARS)
-    return (typed or "").strip() or None
 
 
 def truth() -> Mapping[str, World]:
@@ -113,47 +78,22 @@ def truth() -> Mapping[str, World]:
 
 def page_start() -> tuple[EpisodeCursor | None, Direction]:
     """Return the start of the page from the address; anything invalid starts at the newest."""
-    for name in (BEFORE, AFTER):
-        match = _CURSOR.fullmatch(st.query_params.get(name, ""))
-        if match is not None:
-            at_ms = None if match[1] is None else int(match[1])
-            return EpisodeCursor(at_ms, int(match[2])), "older" if name == BEFORE else "newer"
-    return None, "older"
-
-
-def to_newest() -> None:
-    """Remove the position from the address."""
-    address.say({BEFORE: None, AFTER: None})
-
-
-def _go(cursor: EpisodeCursor, direction: Direction) -> None:
-    to_newest()
-    at_ms = "" if cursor.at_ms is None else cursor.at_ms
-    st.query_params[BEFORE if direction == "older" else AFTER] = f"{at_ms}.{cursor.episode_no}"
+    place, direction = place_of(BEFORE, AFTER)
+    return None if place is None else EpisodeCursor(*place), direction
 
 
 def paging(page: EpisodePage, cursor: EpisodeCursor | None, direction: Direction) -> None:
     """Draw the links to newer, older and newest rows; nothing where all rows fit on the page."""
-    first = page.rows[0].place if page.rows else cursor
-    last = page.rows[-1].place if page.rows else cursor
-    newer, older = (
-        (None if cursor is None else first, page.onward) if direction == "older" else (page.onward, last)
-    )
-    if newer is None and older is None:
-        return
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        for words, to, way in (("Newer", newer, "newer"), ("Older", older, "older")):
-            st.button(
-                words,
-                key=f"{way} episodes",
-                icon=f":material/chevron_{'left' if way == 'newer' else 'right'}:",
-                icon_position="left" if way == "newer" else "right",
-                disabled=to is None,
-                on_click=None if to is None else _go,
-                args=(to, way),
-            )
-        st.button(
-            "Newest", key="newest episodes", type="tertiary", disabled=cursor is None, on_click=to_newest
+    if cursor is not None or page.onward is not None:
+        rows = [row.place for row in page.rows]
+        both_ways(
+            BEFORE,
+            AFTER,
+            rows=rows,
+            onward=page.onward,
+            place=cursor,
+            direction=direction,
+            what=Words("episodes"),
         )
 
 

@@ -16,6 +16,7 @@ from core.records.evaluation_page import Evaluation, EvaluationFilter
 from dashboard import pages, queries, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.sentences import judging
+from dashboard.widgets import address
 from dashboard.widgets.fields import lazy_popover
 from dashboard.widgets.opening import open_one, opening_table
 from dashboard.widgets.paging import paging
@@ -50,7 +51,7 @@ def listed(
     note: Markdown = Words(""),
 ) -> None:
     """Draw a page of evaluations with its head; ``name`` is what its place is called in the address."""
-    before = _cursor(name)
+    before = address.number(name)
     page = queries.evaluations(chosen, before=before)
     section(title, note or "the latest first; undone ones stay, without effect")
     if page.rows:
@@ -61,18 +62,6 @@ def listed(
         muted(nothing if before is None else "No older ones.")
     onward = None if page.onward is None else str(page.onward)
     paging(name, onward, at_newest=before is None)
-
-
-def to_newest(name: str) -> None:
-    """Begin with the latest again."""
-    if name in st.query_params:
-        del st.query_params[name]
-
-
-def _cursor(name: str) -> int | None:
-    """Below which number the page begins, as the address says; anything else begins at the newest."""
-    text = st.query_params.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
 def _table(rows: Sequence[Evaluation], name: str) -> None:

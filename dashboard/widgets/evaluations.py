@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 import pyarrow as pa
 import streamlit as st
@@ -12,7 +11,6 @@ from streamlit.elements.lib.mutable_expander_container import ExpanderContainer
 from core.flows.queries import AgreementReport, BiasWatch
 from core.records.evaluation import BLOCKERS, EVALUATION_OUTCOMES, GRADER_KINDS, LABELS, Blocker
 from core.records.evaluation_page import EvaluationFilter
-from core.records.limits import MAX_LABEL_CHARS
 from dashboard import queries, wording
 from dashboard.figures.agreement import agreement
 from dashboard.figures.spreads import MOST_ROWS, SpreadRow, spreads
@@ -20,8 +18,7 @@ from dashboard.reading import pictured_once, reading
 from dashboard.sentences import judging
 from dashboard.sentences.judging import BLOCKER_WORDS, KIND_WORDS, NO_RUBRIC, UNNAMED
 from dashboard.widgets.charts import chart
-from dashboard.widgets.evaluation_table import to_newest
-from dashboard.widgets.fields import in_use, lazy_popover, one_arm
+from dashboard.widgets.fields import filters, lazy_popover, one_arm, one_of, typed
 from dashboard.widgets.parts import (
     as_table,
     both_ends,
@@ -47,9 +44,6 @@ RUN: Final = "of_run"
 ARM: Final = "judged_arm"
 PAST: Final = "past"
 _NAMES: Final = (RATER, KIND, RUBRIC, OUTCOME, LABEL, BLOCKER, LAYER, RUN, ARM, PAST)
-_LAST: Final = "evaluation filter as it was"
-
-_T = TypeVar("_T", bound=str)
 
 # Raters, blockers and layers
 _HOW: Final = (
@@ -84,65 +78,32 @@ _LAYER_PHONE: Final = {"layer": 130, "quality": 76, "judged": 62, "success": 70}
 
 def evaluation_filter() -> EvaluationFilter:
     """Draw the popover of filters, and return the filter. The frame sets the span of time."""
-    behind = lazy_popover(
-        _label(),
-        icon=":material/filter_list:",
-        key="evaluation filter popover",
-        used=in_use(*_NAMES),
-    )
     view = reading().view
-    chosen = EvaluationFilter(since_ms=view.since_ms, until_ms=view.until_ms)
-    if behind is not None:
-        with behind:
-            chosen = _requested(chosen)
-    if st.session_state.setdefault(_LAST, chosen) != chosen:
-        st.session_state[_LAST] = chosen
-        to_newest("evaluations")
-    return chosen
+    unset = EvaluationFilter(since_ms=view.since_ms, until_ms=view.until_ms)
+    return filters(
+        _label(), _NAMES, unset, lambda: _requested(unset), key="evaluation filter", places=("evaluations",)
+    )
 
 
-def _requested(chosen: EvaluationFilter) -> EvaluationFilter:
+def _requested(unset: EvaluationFilter) -> EvaluationFilter:
     graders, rubrics = queries.evaluated_names()
     names = sorted({one.name for one in graders})
     chosen = EvaluationFilter(
-        rater=_one("Rater or model", names, RATER, {"": UNNAMED}),
-        kind=_one("Kind", GRADER_KINDS, KIND, dict(KIND_WORDS)),
-        rubric=_one("Rubric", rubrics, RUBRIC, {"": NO_RUBRIC}),
-        outcome=_one("Outcome", EVALUATION_OUTCOMES, OUTCOME, {}),
-        label=_one("Label", LABELS, LABEL, {}),
-        blocker=_one("Not in training because", BLOCKERS, BLOCKER, dict(BLOCKER_WORDS)),
-        layer=_text("Layer", LAYER, "uid or kairos://layer/…"),
-        run=_text("Run", RUN, "uid or number"),
+        rater=one_of("Rater or model", names, RATER, {"": UNNAMED}),
+        kind=one_of("Kind", GRADER_KINDS, KIND, KIND_WORDS),
+        rubric=one_of("Rubric", rubrics, RUBRIC, {"": NO_RUBRIC}),
+        outcome=one_of("Outcome", EVALUATION_OUTCOMES, OUTCOME),
+        label=one_of("Label", LABELS, LABEL),
+        blocker=one_of("Not in training because", BLOCKERS, BLOCKER, BLOCKER_WORDS),
+        layer=typed("Layer", LAYER, "uid or kairos://layer/…"),
+        run=typed("Run", RUN, "uid or number"),
         arm=one_arm(queries.everything().columns, key=ARM),
         counting=not st.toggle("Also superseded and undone ones", key=PAST, bind="query-params"),
-        since_ms=chosen.since_ms,
-        until_ms=chosen.until_ms,
+        since_ms=unset.since_ms,
+        until_ms=unset.until_ms,
     )
     st.markdown(":small[:gray[The span of time is chosen in the row above.]]")
     return chosen
-
-
-def _one(
-    label: Markdown, options: Sequence[_T], key: str, words: dict[_T, str] | dict[str, str]
-) -> _T | None:
-    labels: dict[str, str] = {str(name): word for name, word in words.items()}
-    return st.selectbox(
-        label,
-        list(options),
-        index=None,
-        format_func=lambda name: labels.get(name, wording.plain(name)),
-        key=key,
-        bind="query-params",
-        placeholder="All",
-    )
-
-
-def _text(label: Markdown, key: str, placeholder: str) -> str | None:
-    """Return the typed text; a link brings it in the address."""
-    typed = st.text_input(
-        label, key=key, bind="query-params", placeholder=placeholder, max_chars=MAX_LABEL_CHARS
-    )
-    return (typed or "").strip() or None
 
 
 def show_blocked(blocker: Blocker) -> None:

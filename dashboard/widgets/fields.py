@@ -6,19 +6,23 @@ Typing finds any arm; beyond a bound a search narrows the options first, and the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, Literal, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeVar
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.elements.lib.mutable_popover_container import PopoverContainer
 
 from core.columns import ArmColumns
+from core.records.limits import MAX_LABEL_CHARS
 from dashboard import wording
 from dashboard.figures.densities import MAX_CHOSEN
+from dashboard.widgets import address
 from dashboard.wording import Markdown, Words
 
 Chosen = TypeVar("Chosen", bound=str)
+Filter = TypeVar("Filter")
 AT_ONCE: Final = 20_000
 """More options than this are searched on the server, not in the browser; so many cost a rerun some milliseconds."""
 
@@ -75,6 +79,65 @@ def popover(
         label = st.session_state.get(label_key, label)
     st.session_state[label_key] = label
     return st.popover(label, type=type, icon=icon, key=key, on_change="rerun")
+
+
+def filters(
+    label: Markdown,
+    names: Sequence[str],
+    unset: Filter,
+    requested: Callable[[], Filter],
+    *,
+    key: str,
+    places: Sequence[str],
+    of: object = None,
+) -> Filter:
+    """Draw the popover of a page's filters, and return the chosen ones; ``names`` are their parameters.
+
+    A list begins with its first rows again (`begin_again`) if they change, or what they are ``of``.
+    """
+    behind = lazy_popover(label, icon=":material/filter_list:", key=f"{key} popover", used=in_use(*names))
+    chosen = unset
+    if behind is not None:
+        with behind:
+            chosen = requested()
+    begin_again(f"{key} as it was", (chosen, of), *places)
+    return chosen
+
+
+def begin_again(key: str, now: object, *places: str) -> None:
+    """Take the ``places`` in a list out of the address if ``now`` is not what the last script run had."""
+    if st.session_state.setdefault(key, now) != now:
+        st.session_state[key] = now
+        address.say(dict.fromkeys(places))
+
+
+def one_of(
+    label: Markdown,
+    options: Sequence[Chosen],
+    key: str,
+    words: Mapping[Chosen, str] = MappingProxyType({}),
+    **more: Any,  # noqa: ANN401 - as `st.selectbox` takes it
+) -> Chosen | None:
+    """Return the choice of a filter, None for all; the address has it. Options without ``words`` are foreign text."""
+    chosen: Chosen | None = st.selectbox(
+        label,
+        list(options),
+        index=None,
+        format_func=lambda name: words.get(name, wording.plain(name)),
+        key=key,
+        bind="query-params",
+        placeholder="All",
+        **more,
+    )
+    return chosen
+
+
+def typed(label: Markdown, key: str, placeholder: str = "All") -> str | None:
+    """Return the text of a filter, None for all; a link brings it in the address."""
+    text = st.text_input(
+        label, key=key, bind="query-params", placeholder=placeholder, max_chars=MAX_LABEL_CHARS
+    )
+    return (text or "").strip() or None
 
 
 def in_use(*names: str, unused: object = None) -> bool:

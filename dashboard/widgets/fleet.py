@@ -16,7 +16,7 @@ from dashboard import pages, wording
 from dashboard.reading import reading
 from dashboard.sentences import fleet as sentences
 from dashboard.widgets import address, parts
-from dashboard.widgets.fields import choice, matches
+from dashboard.widgets.fields import begin_again, choice, matches
 from dashboard.widgets.opening import clicked_row
 from dashboard.widgets.parts import muted
 from dashboard.widgets.tables import by_head, config_of, frame_of, shown_table
@@ -26,7 +26,6 @@ WHICH: Final = "fleet_of"
 ORDER: Final = "fleet_by"
 START: Final = "fleet_from"
 """Parameter for the number of learners before the page."""
-_LAST: Final = "fleet as it was chosen"
 
 Which = Literal["all", "need"]
 _WHICH: Final[dict[Which, str]] = {"all": "All", "need": "Need attention"}
@@ -69,10 +68,7 @@ def chosen(rows: Sequence[LearnerSummary]) -> list[LearnerSummary]:
     )
     which: Which = choice("Which", _WHICH, "all", key=WHICH, labelled=True)
     order = st.selectbox("Order", list(_ORDERS), key=ORDER, bind="query-params", width=160)
-    now = (needle, which, order)
-    if st.session_state.setdefault(_LAST, now) != now:
-        st.session_state[_LAST] = now
-        go(0)
+    begin_again("fleet as it was chosen", (needle, which, order), START)
     names = set(matches([one.name for one in rows], needle or "", len(rows)))
     matching = [one for one in rows if one.name in names and (which == "all" or one.needs_attention)]
     return sorted(matching, key=_ORDERS[order])
@@ -80,17 +76,8 @@ def chosen(rows: Sequence[LearnerSummary]) -> list[LearnerSummary]:
 
 def page_start(n_rows: int, page: int) -> int:
     """Return how many learners precede the page; anything invalid begins with the first."""
-    text = st.query_params.get(START, "")
-    first = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    first = address.number(START, digits=9) or 0
     return first // page * page if first < n_rows else 0
-
-
-def go(first: int) -> None:
-    """Put a place into the address, or take it out."""
-    if first:
-        st.query_params[START] = str(first)
-    elif START in st.query_params:
-        del st.query_params[START]
 
 
 def table(rows: Sequence[LearnerSummary], *, n_learners: int) -> None:
@@ -125,9 +112,12 @@ def _paging(first: int, n_rows: int, n_learners: int) -> None:
     last = min(first + PAGE, n_rows)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if n_rows > PAGE:
-            back, onward = max(first - PAGE, 0), first + PAGE
-            st.button("Previous", key="fleet back", disabled=not first, on_click=go, args=(back,))
-            st.button("Next", key="fleet on", disabled=onward >= n_rows, on_click=go, args=(onward,))
+            for words, key, to in (
+                ("Previous", "fleet back", first - PAGE),
+                ("Next", "fleet on", first + PAGE),
+            ):
+                place: dict[str, str | None] = {START: str(to) if to > 0 else None}
+                st.button(words, key=key, disabled=not 0 <= to < n_rows, on_click=address.say, args=(place,))
         muted(sentences.counted(n_rows, n_learners, first + 1, last))
 
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, get_args
 
 import streamlit as st
 
+from core.records.run_page import Direction
 from dashboard.widgets import address
 from dashboard.wording import Markdown, Words
+
+Place = tuple[int | None, int]
+"""A time in milliseconds, None = unknown, and a number: the place of a row in the order of time."""
+_PLACE: Final = re.compile(r"(\d{1,15})?\.(\d{1,17})", re.ASCII)
 
 
 def neighbour(words: Markdown, icon: str, parameters: Mapping[str, str | None]) -> None:
@@ -43,16 +50,62 @@ def paging(
             icon=":material/chevron_right:",
             icon_position="right",
             disabled=onward is None,
-            on_click=_go,
-            args=(name, onward),
+            on_click=address.say,
+            args=({name: onward},),
         )
         if not at_newest:
-            st.button(words[1], key=f"newest {name}", type="tertiary", on_click=_go, args=(name, None))
+            st.button(
+                words[1], key=f"newest {name}", type="tertiary", on_click=address.say, args=({name: None},)
+            )
 
 
-def _go(name: str, value: str | None) -> None:
-    """Put a place into the address, or take it out."""
-    if value is not None:
-        st.query_params[name] = value
-    elif name in st.query_params:
-        del st.query_params[name]
+def place_of(before: str, after: str) -> tuple[Place | None, Direction]:
+    """Return the place that the address names, and the way from it; anything invalid starts at the newest row."""
+    for name, direction in zip((before, after), get_args(Direction), strict=True):
+        match = _PLACE.fullmatch(st.query_params.get(name, ""))
+        if match is not None:
+            return (None if match[1] is None else int(match[1]), int(match[2])), direction
+    return None, "older"
+
+
+def both_ways(
+    before: str,
+    after: str,
+    *,
+    rows: Sequence[Place],
+    onward: Place | None,
+    place: Place | None,
+    direction: Direction,
+    what: Words,
+    words: tuple[Words, Words] = (Words("Newer"), Words("Older")),
+) -> None:
+    """Draw the links to newer, older and newest rows; ``rows`` are the places of those on the page.
+
+    ``before`` and ``after`` are what the address calls a place, by the way from it.
+    """
+    first, last = (rows[0], rows[-1]) if rows else (place, place)
+    newer, older = (None if place is None else first, onward) if direction == "older" else (onward, last)
+    newest: dict[str, str | None] = {before: None, after: None}
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        for label, way, name, side, to in (
+            (words[0], "newer", after, "left", newer),
+            (words[1], "older", before, "right", older),
+        ):
+            written = None if to is None else f"{'' if to[0] is None else to[0]}.{to[1]}"
+            st.button(
+                label,
+                key=f"{way} {what}",
+                icon=f":material/chevron_{side}:",
+                icon_position="left" if side == "left" else "right",
+                disabled=to is None,
+                on_click=None if to is None else address.say,
+                args=({**newest, name: written},),
+            )
+        st.button(
+            "Newest",
+            key=f"newest {what}",
+            type="tertiary",
+            disabled=place is None,
+            on_click=address.say,
+            args=(newest,),
+        )

@@ -6,7 +6,6 @@ than a run outside the filter would hide the newest runs inside it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -20,8 +19,9 @@ from core.records.run_query import OUTCOMES, STATUSES, Part, RunFilter, View
 from dashboard import queries, wording
 from dashboard.reading import reading
 from dashboard.widgets.address import RUNS_ARM
-from dashboard.widgets.fields import choice, in_use, lazy_popover, one_arm
-from dashboard.wording import Markdown
+from dashboard.widgets.fields import choice, filters, one_arm
+from dashboard.widgets.paging import both_ways, place_of
+from dashboard.wording import Markdown, Words
 
 PART: Final = "part"
 OUTCOME: Final = "outcome"
@@ -31,7 +31,6 @@ ACHIEVED: Final = "achieved"
 ROWS: Final = "rows"
 BEFORE: Final = "before"
 AFTER: Final = "after"
-_LAST: Final = "run filter as it was"
 
 _PART_WORDS: Final[dict[Part, str]] = {
     "any": "In or left out",
@@ -40,23 +39,19 @@ _PART_WORDS: Final[dict[Part, str]] = {
     "out": "Left out",
 }
 _ROW_WORDS: Final[dict[RowChoice, str]] = {"most in": "Most often in", "last used": "Last used"}
-_CURSOR: Final = re.compile(r"(\d{1,15})?\.(\d{1,17})", re.ASCII)
 
 
 def run_filter() -> RunFilter:
     """Draw the popover of filters, and return the chosen ones. A changed filter shows the newest rows again."""
-    behind = lazy_popover(
+    return filters(
         _label(),
-        icon=":material/filter_list:",
-        key="run filter popover",
-        used=in_use(RUNS_ARM, OUTCOME, CLASS, STATUS, ACHIEVED),
+        (RUNS_ARM, OUTCOME, CLASS, STATUS, ACHIEVED),
+        RunFilter(),
+        _requested,
+        key="run filter",
+        places=(BEFORE, AFTER),
+        of=reading().view,
     )
-    chosen = RunFilter()
-    if behind is not None:
-        with behind:
-            chosen = _requested()
-    _start_again_when_changed(chosen)
-    return chosen
 
 
 def _requested() -> RunFilter:
@@ -77,14 +72,6 @@ def _requested() -> RunFilter:
     )
 
 
-def _start_again_when_changed(chosen: RunFilter) -> None:
-    """Go to the newest runs if the filters differ from those of the session's last script run."""
-    now = (chosen, reading().view)
-    if st.session_state.setdefault(_LAST, now) != now:
-        st.session_state[_LAST] = now
-        to_newest()
-
-
 def rows_by() -> RowChoice:
     """Return which arms the heat map shows when there are too many."""
     return choice("Arms shown", _ROW_WORDS, "most in", key=ROWS)
@@ -92,26 +79,8 @@ def rows_by() -> RowChoice:
 
 def page_start() -> tuple[Cursor | None, Direction]:
     """Return the cursor in the address, and the direction; None for the newest runs or an invalid cursor."""
-    for name, direction in ((BEFORE, "older"), (AFTER, "newer")):
-        match = _CURSOR.fullmatch(st.query_params.get(name, ""))
-        if match is not None:
-            at_ms = None if match[1] is None else int(match[1])
-            return Cursor(at_ms, int(match[2])), "older" if direction == "older" else "newer"
-    return None, "older"
-
-
-def go(cursor: Cursor, direction: Direction) -> None:
-    """Write the position of a page into the address."""
-    to_newest()
-    at_ms = "" if cursor.at_ms is None else cursor.at_ms
-    st.query_params[BEFORE if direction == "older" else AFTER] = f"{at_ms}.{cursor.run_no}"
-
-
-def to_newest() -> None:
-    """Remove the position from the address."""
-    for name in (BEFORE, AFTER):
-        if name in st.query_params:
-            del st.query_params[name]
+    place, direction = place_of(BEFORE, AFTER)
+    return None if place is None else Cursor(*place), direction
 
 
 def at_newest(page: RunPage, cursor: Cursor | None, direction: Direction) -> bool:
@@ -127,38 +96,20 @@ def narrowed(chosen: RunFilter) -> bool:
 
 def paging(page: RunPage, cursor: Cursor | None, direction: Direction) -> None:
     """Draw the links to newest, newer and older rows."""
-    newer, older = _beyond(page, cursor, direction)
     cut = page.cut_short
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.button(
-            "Look further on" if cut and direction == "newer" else "Newer",
-            key="newer runs",
-            icon=":material/chevron_left:",
-            disabled=newer is None,
-            on_click=None if newer is None else go,
-            args=(newer, "newer"),
-        )
-        st.button(
-            "Look further back" if cut and direction == "older" else "Older",
-            key="older runs",
-            icon=":material/chevron_right:",
-            icon_position="right",
-            disabled=older is None,
-            on_click=None if older is None else go,
-            args=(older, "older"),
-        )
-        st.button("Newest", key="newest runs", type="tertiary", disabled=cursor is None, on_click=to_newest)
-
-
-def _beyond(
-    page: RunPage, cursor: Cursor | None, direction: Direction
-) -> tuple[Cursor | None, Cursor | None]:
-    """Return the starts of the newer and the older page; None without one."""
-    first = Cursor(page.rows[0].at_ms, page.rows[0].run_no) if page.rows else cursor
-    last = Cursor(page.rows[-1].at_ms, page.rows[-1].run_no) if page.rows else cursor
-    if direction == "older":
-        return (None if cursor is None else first), page.onward
-    return page.onward, last
+    both_ways(
+        BEFORE,
+        AFTER,
+        rows=[(row.at_ms, row.run_no) for row in page.rows],
+        onward=page.onward,
+        place=cursor,
+        direction=direction,
+        what=Words("runs"),
+        words=(
+            Words("Look further on" if cut and direction == "newer" else "Newer"),
+            Words("Look further back" if cut and direction == "older" else "Older"),
+        ),
+    )
 
 
 def _choice(label: Markdown, options: Sequence[str], key: str) -> list[str]:

@@ -80,9 +80,7 @@ def last_queue() -> str | None:
 
 def requested() -> tuple[str | None, int | None]:
     """Return queue and item that the address names."""
-    item = st.query_params.get(address.REVIEW_ITEM, "")
-    number = int(item) if item.isascii() and item.isdecimal() and len(item) < 6 else None
-    return st.query_params.get(address.REVIEW_QUEUE), number
+    return st.query_params.get(address.REVIEW_QUEUE), address.number(address.REVIEW_ITEM, digits=5)
 
 
 def arrived() -> bool:
