@@ -225,6 +225,15 @@ def last_name(key: str) -> str:
     return cut_middle(plain(tail or name))
 
 
+def short(text: str, room: int = 40) -> Markdown:
+    """Foreign text for Markdown, the middle left out where it is long.
+
+    >>> short("0123456789", 5)
+    '01…89'
+    """
+    return literal(cut_middle(plain(text), room))
+
+
 def cut_middle(name: str, room: int = NAME_CHARS) -> str:
     if len(name) <= room:
         return name

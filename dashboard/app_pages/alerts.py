@@ -66,7 +66,7 @@ def _removed(webhooks: Sequence[WebhookRow]) -> None:
     gone: WebhookRow | None = st.session_state.get(_GONE)
     if gone is None or gone.id in {one.id for one in webhooks}:
         return
-    url = wording.literal(wording.cut_middle(wording.plain(gone.url), _URL_CHARS))
+    url = wording.short(gone.url, _URL_CHARS)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         muted(f"{url} no longer receives alerts.")
         st.button(

@@ -91,22 +91,18 @@ def _mark(mark: HistoryMark, *, year_of_ms: int) -> Markdown:
 
 def _happened(mark: HistoryMark) -> Markdown:
     if mark.kind == "model":
-        return f"first run of {_literal(mark.name)}"
+        return f"first run of {wording.short(mark.name)}"
     if mark.kind == "definition":
-        return f"new version {_literal(mark.name)} of the definition"
+        return f"new version {wording.short(mark.name)} of the definition"
     if mark.kind == "reset":
         target = "Beta\\(1, 1\\)" if mark.name == "uniform" else "its own prior"
-        why = "" if mark.reason is None else f" ({_literal(mark.reason)})"
+        why = "" if mark.reason is None else f" ({wording.short(mark.reason)})"
         return f"reset to {target}{why}"
     name = wording.literal(mark.name.replace("_", " "))
     before, after = (setting_value(mark.name, value) for value in (mark.before, mark.after))
     return Markdown(
         f"{name} {before} → {after}" if len(before) + len(after) <= _VALUE_CHARS else f"{name} changed"
     )
-
-
-def _literal(text: str) -> Markdown:
-    return wording.literal(wording.cut_middle(wording.plain(text), _VALUE_CHARS))
 
 
 def versions(answer: ArmVersions) -> Table[ArmVersion]:

@@ -9,7 +9,7 @@ from core.records.audit import AuditEntry, Denial
 from dashboard import wording
 from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.sentences.changes import act as changed
-from dashboard.sentences.people import name as short_name
+from dashboard.wording import short
 
 _ACTS: Final[dict[str, Callable[[dict[str, str]], str]]] = {
     "member_add": lambda detail: f"added {detail['name']} as {detail['role']} {detail['where']}",
@@ -62,14 +62,14 @@ def act(entry: AuditEntry, currency: str) -> str:
 
 def audit(entry: AuditEntry | None, learner: str | None, now_ms: int, *, filtered: bool) -> Sentence:
     """Return the latest act at a learner (``learner``) or (None) the installation."""
-    about = "on the installation" if learner is None else f"at {short_name(learner)}"
+    about = "on the installation" if learner is None else f"at {short(learner)}"
     if entry is None:
         return composed(
             f"No act {about} passes the filters." if filtered else f"Nothing was done {about} yet.",
         )
     last = "The last of these acts" if filtered else "The last act"
     return composed(
-        f"{last} {about} was by ", Phrase(short_name(entry.actor)), f", {wording.ago(entry.at_ms, now_ms)}."
+        f"{last} {about} was by ", Phrase(short(entry.actor)), f", {wording.ago(entry.at_ms, now_ms)}."
     )
 
 
@@ -79,9 +79,9 @@ def refused(denial: Denial | None, now_ms: int, *, filtered: bool) -> Sentence:
         return composed(
             "No refusal passes the filters." if filtered else "No request was refused yet.",
         )
-    who = short_name(denial.actor) if denial.actor else "An unknown caller"
+    who = short(denial.actor) if denial.actor else "An unknown caller"
     times = "" if denial.n == 1 else f" {wording.count(denial.n)} times in a minute"
     return composed(
         Phrase(who),
-        f" was refused {short_name(denial.action.replace('_', ' '))}{times}, {wording.ago(denial.at_ms, now_ms)}.",
+        f" was refused {short(denial.action.replace('_', ' '))}{times}, {wording.ago(denial.at_ms, now_ms)}.",
     )

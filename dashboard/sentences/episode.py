@@ -10,7 +10,6 @@ from dashboard import wording
 from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
-_NAME_CHARS: Final = 40
 _REQUEST_CHARS: Final = 60
 _KINDS: Final[dict[StepKind, str]] = {
     "call": "answer of a tool",
@@ -35,7 +34,7 @@ _LEFT: Final = {
 
 def episode(view: EpisodeView) -> Sentence:
     """Return total, number of steps, state, and number of steps without a reward."""
-    name = f"Episode {short(view.uid)} "
+    name = f"Episode {wording.short(view.uid)} "
     if not view.n_steps:
         return composed(name, "has no step that counts.")
     in_steps = f" in {wording.things(view.n_steps, 'step')}"
@@ -94,13 +93,8 @@ def episode_facts(view: EpisodeView, *, year_of_ms: int | None) -> Markdown:
         "variant": view.variant,
         "model": view.model,
     }
-    parts = [f"{name} {short(value)}" for name, value in foreign.items() if value is not None]
+    parts = [f"{name} {wording.short(value)}" for name, value in foreign.items() if value is not None]
     return " · ".join([at, *parts])
-
-
-def short(text: str, room: int = _NAME_CHARS) -> Markdown:
-    """Foreign text for Markdown, the middle left out where it is long."""
-    return wording.literal(wording.cut_middle(wording.plain(text), room))
 
 
 def step_name(step: StepView) -> str:

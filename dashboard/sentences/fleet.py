@@ -10,7 +10,7 @@ from core.records.alert import ALERT_KINDS, AlertKind
 from core.records.learner import LearnerState, LearnerSummary
 from dashboard import wording
 from dashboard.sentences import Phrase, Sentence, composed
-from dashboard.wording import Markdown, Words
+from dashboard.wording import Markdown, Words, short
 
 STATES: Final[dict[LearnerState, str]] = {
     "unreadable": "✕ can’t be read",
@@ -43,7 +43,7 @@ def fleet(rows: Sequence[LearnerSummary]) -> Sentence:
     needing = [one for one in rows if one.needs_attention]
     if len(rows) == 1:
         need = "needs attention" if needing else "has no alarm"
-        return composed(f"The only learner, {name(rows[0].name)}, ", Phrase(need), f"{_reasons(needing)}.")
+        return composed(f"The only learner, {short(rows[0].name)}, ", Phrase(need), f"{_reasons(needing)}.")
     of = f"Of {wording.things(len(rows), 'learner')} "
     if not needing:
         return composed(of, Phrase("none has an alarm"), ".")
@@ -71,14 +71,9 @@ def alarms(one: LearnerSummary) -> str:
     return ", ".join(ALARMS[kind] for kind in one.alarms) or wording.MISSING
 
 
-def name(text: str) -> Markdown:
-    """Return a learner's name in Markdown, the middle left out where it is long."""
-    return wording.literal(wording.cut_middle(wording.plain(text), 40))
-
-
 def unreadable(rows: Sequence[LearnerSummary], *, at_most: int = 10) -> Markdown:
     """Return the unreadable learners, and why; Markdown."""
-    names = [name(one.name) for one in rows[:at_most]]
+    names = [short(one.name) for one in rows[:at_most]]
     if len(rows) > at_most:
         names.append(f"{wording.count(len(rows) - at_most)} more")
     why = " ".join(dict.fromkeys(one.problem or "" for one in rows[:at_most]))

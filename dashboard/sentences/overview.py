@@ -12,7 +12,6 @@ from core.records.judgement import ENOUGH_PULLS
 from core.records.savings_words import loss_words, part_of
 from dashboard import wording
 from dashboard.sentences import Phrase, Sentence, composed
-from dashboard.sentences.episode import short
 from dashboard.sentences.gain import headline
 from dashboard.sentences.judging import parting_claim
 from dashboard.sentences.savings import count_or_missing, groups, interval_name, limits, more_for_proof
@@ -166,7 +165,7 @@ def _common(item: Attention, year_of_ms: int | None) -> tuple[Markdown, Markdown
         how = moved if n_rose and n_fell else mean
         likely = "the work, the agent or a detector changed" if n_fell else "one cause is likely"
         return f"{arms} {verb} on one day, {day}", f"{likely}; {how}: {names}"
-    name = wording.literal(wording.cut_middle(wording.plain(cause.name or "unknown"), 40))
+    name = wording.short(cause.name or "unknown")
     if cause.kind == "new_model":
         share = wording.percent(cause.after, 0)
         return f"Model {name} is new since {day}", f"{share} of the runs; of {arms}, {moved}: {names}"
@@ -177,10 +176,7 @@ def _common(item: Attention, year_of_ms: int | None) -> tuple[Markdown, Markdown
 
 def _stopped(item: Attention, year_of_ms: int | None) -> tuple[Markdown, Markdown]:
     """Return the feeds that stopped, for how long, and how many runs were due."""
-    words = [
-        f"{feed.kind} {wording.literal(wording.cut_middle(wording.plain(feed.name), 40))}"
-        for feed in item.feeds
-    ]
+    words = [f"{feed.kind} {wording.short(feed.name)}" for feed in item.feeds]
     first = item.feeds[0]
     unit = "import" if first.kind in {"source", "importer"} else "run"
     due = wording.things(max(round(first.expected), 1), unit)
@@ -194,11 +190,7 @@ def _overdue(item: Attention, year_of_ms: int | None) -> tuple[Markdown, Markdow
     """Return the number of overdue items, and their queue."""
     left = wording.things(item.count, "item")
     since = wording.minute(item.since_ms, year_of_ms=year_of_ms)
-    name = (
-        ""
-        if not item.overdue
-        else wording.literal(wording.cut_middle(wording.plain(item.overdue[0].name), 40))
-    )
+    name = "" if not item.overdue else wording.short(item.overdue[0].name)
     waits = "waits" if item.count == 1 else "wait"
     return Words("A review queue is overdue"), f"{left} {waits} to be judged, due since {since}: {name}"
 
@@ -208,7 +200,7 @@ def _paid(item: Attention) -> tuple[Markdown, Markdown]:
     finding = item.paid
     if finding is None:
         return Words("An environment needs a look"), Words("")
-    name = short(finding.environment)
+    name = wording.short(finding.environment)
     if finding.before is None or finding.after is None:
         return f"The reward of {name} looks hacked", wording.literal(finding.evidence)
     fell = f"from {wording.percent(finding.before, 0)} of the first episodes to {wording.percent(finding.after, 0)}"
@@ -226,7 +218,7 @@ def _manual(item: Attention, year_of_ms: int | None) -> tuple[Markdown, Markdown
     one = item.manual
     if one is None:
         return Words("Manual rewards need a look"), Words("")
-    who, arm = short(one.actor), wording.literal(wording.short_name(one.arms[0]))
+    who, arm = wording.short(one.actor), wording.literal(wording.short_name(one.arms[0]))
     moved = f"moved {arm} from {' to '.join(wording.means(one.before, one.after))}"
     more = f"; {wording.things(len(one.arms) - 1, 'more arm')}" if len(one.arms) > 1 else ""
     rewards = wording.things(one.n, "reward")

@@ -8,10 +8,9 @@ from core.records.actor import Grant
 from core.records.member import MemberAnswer, MemberRow, TokenRow
 from dashboard import wording
 from dashboard.sentences import Phrase, Sentence, composed
-from dashboard.wording import Markdown, Words
+from dashboard.wording import Markdown, Words, short
 
 EVERY_LEARNER = "Every learner"
-_NAME_CHARS = 40
 
 
 def people(rows: Sequence[MemberRow], now_ms: int) -> Sentence:
@@ -86,14 +85,9 @@ def state(one: MemberRow, rows: Sequence[MemberRow], now_ms: int) -> str:
     return "may sign in, the last operator" if one == last_operator(rows) else "may sign in"
 
 
-def name(text: str) -> Markdown:
-    """Return a person's name in Markdown; a long one loses its middle."""
-    return wording.literal(wording.cut_middle(wording.plain(text), _NAME_CHARS))
-
-
 def effects(was: MemberRow | None, now: MemberRow) -> list[Markdown]:
     """Return the effects on a member, as Markdown: a paragraph for each change."""
-    who = f"**{name(now.name)}**"
+    who = f"**{short(now.name)}**"
     if now.removed_ms is not None:
         return [
             f"{who} can no longer sign in, from the next request on. All their sessions end.",
@@ -104,26 +98,26 @@ def effects(was: MemberRow | None, now: MemberRow) -> list[Markdown]:
         parts.append(_let_in(who, now))
     before = () if was is None or was.removed_ms is not None else was.roles
     if tuple(before) != now.roles:
-        change = f"{name(roles(before))} → " if before else ""
+        change = f"{short(roles(before))} → " if before else ""
         parts.append(f"Roles: {change}**{wording.literal(roles(now.roles))}**.")
     return parts
 
 
 def _let_in(who: Markdown, now: MemberRow) -> Markdown:
-    issuer = name(now.issuer)
+    issuer = short(now.issuer)
     if now.subject is None:
         until = wording.minute(now.invited_until_ms)
         return (
-            f"The first person to sign in at {issuer} with the verified address {name(now.email)} is {who}: once, "
+            f"The first person to sign in at {issuer} with the verified address {short(now.email)} is {who}: once, "
             f"and until {until} UTC. armscope sends no invitation; send it yourself."
         )
-    return f"The person that {issuer} knows as {name(now.subject)} may sign in at once, and acts as {who}."
+    return f"The person that {issuer} knows as {short(now.subject)} may sign in at once, and acts as {who}."
 
 
 def sessions_end(who: str) -> Markdown:
     """Return the effect of ending a person's sessions, as Markdown."""
     return (
-        f"Every session of **{name(who)}** ends with the next request, also one whose cookie was copied. They may "
+        f"Every session of **{short(who)}** ends with the next request, also one whose cookie was copied. They may "
         "sign in again."
     )
 
@@ -131,13 +125,15 @@ def sessions_end(who: str) -> Markdown:
 def ended_tokens(answer: MemberAnswer, tokens: Sequence[TokenRow]) -> Markdown:
     """Return the tokens that would end with a change, by name and number, in Markdown."""
     names = {one.id: one.name for one in tokens}
-    return wording.listed([f"{name(names.get(one, one))} ({wording.literal(one)})" for one in answer.revoked])
+    return wording.listed(
+        [f"{short(names.get(one, one))} ({wording.literal(one)})" for one in answer.revoked]
+    )
 
 
 def done(was: MemberRow | None, answer: MemberAnswer) -> Markdown:
     """Return the change of a member, as Markdown."""
     now = answer.member
-    who = f"**{name(now.name)}**"
+    who = f"**{short(now.name)}**"
     ended = f" {wording.things(len(answer.revoked), 'token')} of theirs ended." if answer.revoked else ""
     if now.removed_ms is not None:
         return f"{who} was removed.{ended}"

@@ -103,8 +103,7 @@ def held(known: Progress) -> Markdown:
     if not known.held_by_others:
         return Words("")
     who = [
-        f"{wording.literal(wording.cut_middle(wording.plain(one.actor), _HOLDER_CHARS))}: item {one.item}"
-        f" until {clock(one.until_ms)}"
+        f"{wording.short(one.actor, _HOLDER_CHARS)}: item {one.item} until {clock(one.until_ms)}"
         for one in known.holders[:_HOLDERS]
     ]
     more = len(known.holders) - len(who)
@@ -212,7 +211,7 @@ def meanwhile(item: ReviewItem) -> Markdown:
 
     Markdown.
     """
-    *others, last = [wording.literal(wording.cut_middle(wording.plain(name), 40)) for name in item.meanwhile]
+    *others, last = [wording.short(name) for name in item.meanwhile]
     names = f"{', '.join(others)} and {last}" if others else last
     is_needed = item.n_judged is not None and item.n_judged < item.n_reviewers
     rest = (
@@ -248,7 +247,7 @@ def result_lines(item: ReviewItem, answer: SubmitAnswer, *, ran_out: bool) -> li
     ]
     suggestion = answer.suggestion
     if suggestion is not None:
-        by = wording.literal(wording.cut_middle(wording.plain(suggestion.model), 40))
+        by = wording.short(suggestion.model)
         same = "as you do" if suggestion.agrees else "other than you"
         apart = f", {abs(suggestion.difference):.2g} apart" if suggestion.difference else ""
         scale = " on the scale from −1 to 1" if apart and not suggestion.agrees else ""

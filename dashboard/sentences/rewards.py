@@ -17,7 +17,7 @@ from core.records.estimate import Estimate, Missing
 from dashboard import wording
 from dashboard.figures.theme import Severity
 from dashboard.sentences import Phrase, Sentence, composed
-from dashboard.sentences.episode import short, threshold
+from dashboard.sentences.episode import threshold
 from dashboard.wording import Markdown, Words
 
 PATTERN_WORDS: Final[dict[Pattern, str]] = {
@@ -234,7 +234,7 @@ def better(pair: ModelPair, comparison: ModelComparison) -> Markdown | None:
 def _of_one(one: EnvironmentSummary, *, filtered: bool) -> Sentence:
     episodes_ = wording.things(one.n, "episode")
     such = f"{episodes_} that pass{'es' if one.n == 1 else ''} the filters" if filtered else episodes_
-    name = short(one.environment)
+    name = wording.short(one.environment)
     if not one.n:
         return composed(
             f"No episode of {name} is here.",

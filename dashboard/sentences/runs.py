@@ -158,11 +158,7 @@ def run_facts(story: RunStory, *, year_of_ms: int | None) -> Markdown:
         "provider": facts.provider,
         "channel": facts.channel,
     }
-    parts += [
-        f"{name} {wording.literal(wording.cut_middle(wording.plain(value), 40))}"
-        for name, value in foreign.items()
-        if value is not None
-    ]
+    parts += [f"{name} {wording.short(value)}" for name, value in foreign.items() if value is not None]
     parts += [f"class {facts.run_class}", f"status {facts.status}", f"one {facts.unit}"]
     source = (
         "recorded directly"
@@ -236,7 +232,7 @@ def sessions(rows: Sequence[SessionRow], *, at_most: int) -> Sentence:
 
 def session(row: SessionRow) -> Sentence:
     """Return the session's number of runs, of observed ones, and of those that did not finish."""
-    name = wording.literal(wording.cut_middle(wording.plain(row.session), 60))
+    name = wording.short(row.session, 60)
     runs = Phrase(wording.things(row.n_runs, "run"))
     learned = f"{wording.count(row.n_observed)} {'was' if row.n_observed == 1 else 'were'} observed"
     ended = f", {wording.count(row.n_unfinished)} did not finish" if row.n_unfinished else ""
@@ -251,7 +247,7 @@ def session_facts(row: SessionRow, *, year_of_ms: int | None) -> Markdown:
         parts = [f"{wording.minute(row.first_ms, year_of_ms=year_of_ms)} UTC, over {minutes}"]
     for noun, name, number in (("model", row.model, row.n_models), ("channel", row.channel, row.n_channels)):
         if name is not None:
-            one = f"{noun} {wording.literal(wording.cut_middle(wording.plain(name), 40))}"
+            one = f"{noun} {wording.short(name)}"
             parts.append(one if number == 1 else wording.things(number, noun))
     parts.append(f"{wording.count(row.tokens)} tokens of {wording.things(row.n_tokens, 'run')}")
     if row.n_costs:

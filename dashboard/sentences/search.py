@@ -27,7 +27,7 @@ _MIDDLE: Final = 46
 
 def search(answer: SearchAnswer) -> Sentence:
     """Return how much was found, kind by kind."""
-    words = wording.literal(wording.cut_middle(wording.plain(answer.words.strip()), _MIDDLE))
+    words = wording.short(answer.words.strip(), _MIDDLE)
     if not answer.hits:
         return composed(Phrase("Nothing"), f" was found for “{words}”.")
     counts = Counter(one.kind for one in answer.hits)

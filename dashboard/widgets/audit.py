@@ -124,7 +124,7 @@ def _label(of: Which) -> Markdown:
         *(f"from {one}" for one in [values[SINCE]] if _is_day(one)),
         *(f"to {one}" for one in [values[UNTIL]] if _is_day(one)),
     ]
-    named = [wording.literal(wording.cut_middle(wording.plain(one))) for one in chosen if one]
+    named = [wording.short(one, wording.NAME_CHARS) for one in chosen if one]
     return Markdown(wording.listed(named) if named else "Everybody, everything")
 
 

@@ -16,9 +16,8 @@ from dashboard import actions, pages, queries, wording
 from dashboard.figures.rewards import distribution, pairs, progress
 from dashboard.figures.theme import Severity
 from dashboard.reading import pictured_once, reading
-from dashboard.sentences import episode as sentences
 from dashboard.sentences import rewards
-from dashboard.sentences.episode import short, step_name, step_request, threshold
+from dashboard.sentences.episode import step_name, step_request, threshold
 from dashboard.widgets import address
 from dashboard.widgets.charts import chart
 from dashboard.widgets.fields import choice
@@ -159,7 +158,7 @@ def groups(environment: EnvironmentStory) -> None:
                 "95% of average": [rewards.amount_limits(one.average) or wording.MISSING for one in rows],
                 "none paid": [wording.count(one.without_reward) for one in rows],
             },
-            alt=f"What {sentences.short(environment.summary.environment)} paid {_GROUPS[kind].lower()}",
+            alt=f"What {wording.short(environment.summary.environment)} paid {_GROUPS[kind].lower()}",
         )
 
 
@@ -230,7 +229,7 @@ def _example(uid: str, named: int) -> None:
     repeated = next((one.same_as for one in steps if one.number == named), None)
     first = named if repeated is None else repeated
     shown = [one for one in steps if one.number >= first][:_SHOWN]
-    muted(f"{short(uid, 24)} from step {wording.count(first)} on:")
+    muted(f"{wording.short(uid, 24)} from step {wording.count(first)} on:")
     small_table(
         {
             "step": [wording.count(one.number) for one in shown],
@@ -262,7 +261,7 @@ def _links(episodes: Sequence[tuple[str, list[int]]]) -> None:
             more = " …" if len(numbers) > _NUMBERS else ""
             parameters = {address.EPISODE: uid, address.STEP: str(numbers[0])}
             steps = "step" if len(numbers) == 1 else "steps"
-            link(pages.EPISODE, f"{short(uid, 24)}, {steps} {named}{more}", **parameters)
+            link(pages.EPISODE, f"{wording.short(uid, 24)}, {steps} {named}{more}", **parameters)
 
 
 def contest(story: EnvironmentStory) -> None:

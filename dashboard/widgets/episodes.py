@@ -104,7 +104,7 @@ def _label() -> Markdown:
         value = address.held(key) or st.query_params.get(key)
         if isinstance(value, str) and value:
             words = OUTCOME_WORDS.get(value, value) if key == OUTCOME else value  # type: ignore[call-overload]
-            chosen.append(wording.literal(wording.cut_middle(wording.plain(words))))
+            chosen.append(wording.short(words, wording.NAME_CHARS))
     return Markdown(wording.listed(chosen) if chosen else "All episodes")
 
 

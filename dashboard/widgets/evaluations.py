@@ -117,7 +117,7 @@ def _label() -> Markdown:
     for key in (RATER, KIND, RUBRIC, OUTCOME, LABEL, BLOCKER, LAYER, RUN, ARM):
         value = st.session_state.get(key)
         if isinstance(value, str) and value:
-            chosen.append(wording.literal(wording.cut_middle(wording.plain(value.replace("_", " ")))))
+            chosen.append(wording.short(value.replace("_", " "), wording.NAME_CHARS))
     return Markdown(wording.listed(chosen) if chosen else "All evaluations")
 
 

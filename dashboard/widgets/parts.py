@@ -371,7 +371,7 @@ def not_named(
 
 def quoted(name: str) -> Markdown:
     """Return a name of the address in quotes, cut to one line."""
-    return f"“{wording.literal(wording.cut_middle(wording.plain(name), _NAME_CHARS))}”"
+    return f"“{wording.short(name, _NAME_CHARS)}”"
 
 
 def no_arms(page_needs: Markdown) -> None:

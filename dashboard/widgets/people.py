@@ -241,7 +241,7 @@ def _consequence(change: Change, was: MemberRow | None, answer: MemberAnswer) ->
 
 
 def _button(change: Change, now: MemberRow) -> Markdown:
-    who = sentences.name(now.name)
+    who = wording.short(now.name)
     if change.doing == "let in":
         return f"{'Invite' if now.subject is None else 'Add'} {who}"
     if change.doing == "role":
@@ -262,7 +262,7 @@ def _carry_out(change: Change, was: MemberRow | None, revoked: tuple[str, ...]) 
         st.session_state[_LAST] = None if change.doing == "sign out" else _Done(was, answer)
         st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
         if change.doing == "sign out":
-            return Flash(text=f"The sessions of {sentences.name(answer.member.name)} ended.")
+            return Flash(text=f"The sessions of {wording.short(answer.member.name)} ended.")
         return Flash(text=sentences.done(was, answer))
 
     actions.tried("Nothing was changed.", act, at="people")

@@ -21,7 +21,6 @@ from dashboard import actions, administration, wording
 from dashboard.actions import Flash
 from dashboard.reading import reading
 from dashboard.sentences import tokens as sentences
-from dashboard.sentences.people import name as short_name
 from dashboard.widgets.fields import choice
 from dashboard.widgets.parts import COPIED, both_ends, muted, paragraphs, section, small
 from dashboard.widgets.results import refusal
@@ -80,7 +79,7 @@ def what_ending_does(one: TokenRow | None) -> None:
     if one is None:
         muted("Choose the token to revoke.")
         return
-    name, now_ms = short_name(one.name), reading().context.clock()
+    name, now_ms = wording.short(one.name), reading().context.clock()
     with st.container(border=True):
         paragraphs(
             f"Any program with **{name}** is refused from its next request on, in every process: "
@@ -213,7 +212,7 @@ def what_making_does(form: TokenForm, rows: tuple[TokenRow, ...]) -> None:
         until = wording.day(reading().context.clock() + form.days * DAY_MS)
         lets = "; ".join(f"**{scope}**: {sentences.SCOPE_WORDS[scope]}" for scope in form.scopes)
         paragraphs(
-            f"Its holder acts as **token:{short_name(form.name)}** in "
+            f"Its holder acts as **token:{wording.short(form.name)}** in "
             f"{wording.literal(people.where(form.learners))}, until **{until}**.",
             f"It {lets}.".replace("It **", "**", 1),
             "Its secret is shown once, right here. It is stored nowhere, and can be revoked at once.",
@@ -237,7 +236,7 @@ def _problem(form: TokenForm, rows: tuple[TokenRow, ...]) -> Markdown:
         missing = [Words(words) for words, is_there in needed.items() if not is_there]
         return f"It needs {wording.listed(missing)}."
     if any(one.name == form.name for one in rows):
-        return f"A token was called {short_name(form.name)} before; give this one another name, say with the year."
+        return f"A token was called {wording.short(form.name)} before; give this one another name, say with the year."
     return Words("")
 
 
@@ -246,7 +245,7 @@ def _make(form: TokenForm) -> None:
         created = administration.make_token(form.name, form.scopes, learners=form.learners, days=form.days)
         st.session_state[_NEW] = Once(created)
         st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
-        return Flash(text=f"The token {short_name(created.token.name)} is made. Copy its secret now.")
+        return Flash(text=f"The token {wording.short(created.token.name)} is made. Copy its secret now.")
 
     actions.tried("No token was made.", act, at="token")
 
@@ -257,7 +256,7 @@ def _shown_once(created: NewToken) -> None:
     with st.container(border=True, key=COPIED):
         st.code(created.secret, language=None, wrap_lines=True)
         paragraphs(
-            f"This is **{short_name(one.name)}** ({wording.literal(one.id)}): "
+            f"This is **{wording.short(one.name)}** ({wording.literal(one.id)}): "
             f"{wording.literal(people.token_use(one))}, until {wording.day(one.expires_ms)}.",
             "**It can’t be shown again**: it is gone with your next click here. The program sends it as "
             "`Authorization: Bearer …`. If it is lost, revoke it and make another.",

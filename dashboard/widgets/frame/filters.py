@@ -56,7 +56,7 @@ def pickers(frame: Frame, default: str, *, now_ms: int, may_create: bool) -> Pic
     if not default and LEARNER not in st.session_state and LEARNER not in st.query_params:
         st.query_params[LEARNER] = st.session_state[LEARNER] = frame.learner
     labels: dict[str, Markdown] = {
-        "learner popover": wording.literal(_short(frame.learner)),
+        "learner popover": wording.short(frame.learner, wording.NAME_CHARS),
         "span popover": _span_label(frame, now_ms),
         "filter popover": _filter_label(frame) or Words("All models, channels and types"),
     }
@@ -206,8 +206,5 @@ def _part(chosen: Sequence[str], noun: Words) -> Markdown:
     """
     if not chosen:
         return Words("")
-    return wording.literal(_short(chosen[0])) if len(chosen) == 1 else wording.things(len(chosen), noun)
-
-
-def _short(name: str) -> str:
-    return wording.cut_middle(wording.plain(name))
+    one = len(chosen) == 1
+    return wording.short(chosen[0], wording.NAME_CHARS) if one else wording.things(len(chosen), noun)
