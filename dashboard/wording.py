@@ -12,10 +12,11 @@ import string
 import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 from urllib.parse import urlencode
 
-from core.records.arm import BANDS, ArmType, Band, arm_type
+from core.records.arm import BANDS, MICRO, ArmType, Band, arm_type
 from core.records.currency import money_decimals, money_words
 from core.records.evidence import ArmState
 from core.records.times import DAY_MS, instant
@@ -266,13 +267,13 @@ def type_of(key: str) -> ArmType:
 # Numbers
 
 
-def count(number: float) -> Words:
-    """Return a count with thousands separated.
+def count(number: float | None) -> Words:
+    """Return a count with thousands separated; None is unknown.
 
-    >>> count(3012), count(-4), count(0)
-    ('3,012', '−4', '0')
+    >>> count(3012), count(-4), count(0), count(None)
+    ('3,012', '−4', '0', '–')
     """
-    return signed_minus(f"{number:,.0f}")
+    return MISSING if number is None else signed_minus(f"{number:,.0f}")
 
 
 def number_word(number: int) -> Words:
@@ -313,13 +314,22 @@ def things(number: int, one: Words, many: Words | None = None) -> Words:
     return f"{count(number)} {one if number == 1 else many or one + 's'}"
 
 
-def mean(value: float, decimals: int = 2) -> Words:
-    """Return a posterior mean, which is never quite 0 or 1.
+def exact(micro: int, sign: Literal["", "+"] = "") -> Words:
+    """Return millionths as an exact decimal, on request with its sign.
+
+    >>> exact(333_333), exact(12_500_000), exact(1_500_000, "+"), exact(-2_000_000, "+"), exact(1, "+")
+    ('0.333333', '12.5', '+1.5', '−2', '+0.000001')
+    """
+    return signed_minus(Words(f"{Decimal(micro) / MICRO:{sign},f}"))
+
+
+def mean(value: float | None, decimals: int = 2) -> Words:
+    """Return a posterior mean, which is never quite 0 or 1; None is unknown.
 
     >>> mean(0.5166), mean(0.9987), mean(0.9987, 3), mean(0.001)
     ('0.52', '> 0.99', '0.999', '< 0.01')
     """
-    if not math.isfinite(value):
+    if value is None or not math.isfinite(value):
         return MISSING
     step = 10.0**-decimals
     written = f"{value:.{decimals}f}"
@@ -341,13 +351,13 @@ def means(before: float, after: float) -> tuple[Words, Words]:
     return mean(before), mean(after)
 
 
-def interval(lower: float, upper: float, decimals: int = 2) -> Words:
-    """Return limits of a probability, rounded outwards.
+def interval(lower: float | None, upper: float | None, decimals: int = 2) -> Words:
+    """Return limits of a probability, rounded outwards; None is unknown.
 
     >>> interval(0.3267, 0.7241), interval(0.292, 0.9921)
     ('0.32–0.73', '0.29–1.00')
     """
-    if not (math.isfinite(lower) and math.isfinite(upper)):
+    if lower is None or upper is None or not (math.isfinite(lower) and math.isfinite(upper)):
         return MISSING
     low, high = outwards(lower, upper, decimals)
     return f"{max(low, 0.0):.{decimals}f}–{min(high, 1.0):.{decimals}f}"
@@ -365,13 +375,13 @@ def outwards(lower: float, upper: float, decimals: int) -> tuple[float, float]:
     return low + 0.0, high + 0.0
 
 
-def percent(share: float, decimals: int = 1) -> Words:
-    """Return a share as per cent, without a space.
+def percent(share: float | None, decimals: int = 1) -> Words:
+    """Return a share as per cent, without a space; None is unknown.
 
-    >>> percent(0.3519), percent(0.1, 0), percent(-0.118)
-    ('35.2%', '10%', '−11.8%')
+    >>> percent(0.3519), percent(0.1, 0), percent(-0.118), percent(None)
+    ('35.2%', '10%', '−11.8%', '–')
     """
-    return signed_minus(f"{share * 100:.{decimals}f}%")
+    return MISSING if share is None else signed_minus(f"{share * 100:.{decimals}f}%")
 
 
 def percent_interval(lower_percent: float, upper_percent: float, decimals: int = 1) -> Words:
@@ -425,12 +435,14 @@ def signed_minus(text: Words) -> Words:
     return cast("Words", re.sub(r"-(?=[\d.])", MINUS, unsigned))
 
 
-def change(delta: float, decimals: int = 0, unit: Literal["", "%"] = "") -> Words:
-    """Return a change with its sign; none is 0.
+def change(delta: float | None, decimals: int = 0, unit: Literal["", "%"] = "") -> Words:
+    """Return a change with its sign; no change is 0, None is unknown.
 
     >>> change(118), change(-0.02, 2), change(0.0, 2), change(-4.1, 1, "%")
     ('+118', '−0.02', '0', '−4.1%')
     """
+    if delta is None:
+        return MISSING
     written = f"{abs(delta):,.{decimals}f}"
     if float(written.replace(",", "")) == 0:
         return f"0{unit}"

@@ -70,7 +70,7 @@ _HOME: Final = "dashboard.wording."
 _KINDS: Final = {f"{_HOME}Words": _OWN, f"{_HOME}Markdown": _MARKDOWN, f"{_HOME}PlotText": _PLOT}
 _NAMES: Final = {kind: name for name, kind in _KINDS.items()}
 _PHRASE: Final = "dashboard.sentences.Phrase"
-_NUMBERS: Final = ("builtins.int", "builtins.float", "datetime.date")
+_NUMBERS: Final = ("builtins.int", "builtins.float", "decimal.Decimal", "datetime.date")
 _RENDERED: Final = frozenset({"label", "body", "help", "text", "title", "tabs", "captions", "delta", "value"})
 """Streamlit's parameters that it renders as Markdown."""
 _OPTIONS: Final = frozenset({"segmented_control", "pills", "radio", "select_slider"})

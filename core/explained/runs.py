@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from core.explained.run import NONE, evidence, flip, observed, state, why
@@ -124,18 +125,10 @@ def _failed(one: SideRuns) -> str:
 
 
 def _shift(side: SideArm) -> str:
-    parts = [f"{one.source} {_amount(one.alpha_micro)}, {_amount(one.beta_micro)}" for one in side.shifts]
-    return "; ".join(parts) or "-"
-
-
-def _amount(micro: int) -> str:
-    """Return millionths as an exact decimal.
-
-    >>> _amount(1_500_000), _amount(-1)
-    ('+1.5', '-0.000001')
-    """
-    whole, rest = divmod(abs(micro), MICRO)
-    return f"{'-' if micro < 0 else '+'}{whole}{f'.{rest:06}'.rstrip('0') if rest else ''}"
+    pairs = [(one.source, Decimal(one.alpha_micro), Decimal(one.beta_micro)) for one in side.shifts]
+    return (
+        "; ".join(f"{source} {alpha / MICRO:+f}, {beta / MICRO:+f}" for source, alpha, beta in pairs) or "-"
+    )
 
 
 def _cost(one: SideRuns, currency: str) -> str:

@@ -78,13 +78,13 @@ def agreement(report: AgreementReport, look: Tokens, *, compact: bool = False) -
     return chart_of(_traces(shown, look, shift), layout, alt=alt, table=_table(shown))
 
 
-def figure(value: float) -> Words:
-    """Return an alpha, which may be below 0.
+def figure(value: float | None) -> Words:
+    """Return an alpha, which may be below 0; None is unknown.
 
-    >>> figure(0.7), figure(-0.25)
-    ('0.70', '−0.25')
+    >>> figure(0.7), figure(-0.25), figure(None)
+    ('0.70', '−0.25', '–')
     """
-    return wording.signed_minus(f"{value:.2f}")
+    return wording.MISSING if value is None else wording.signed_minus(f"{value:.2f}")
 
 
 def span(result: Agreement) -> Words:
@@ -222,14 +222,9 @@ def _traces(shown: Sequence[Bar], look: Tokens, shift: float) -> list[Trace]:
 def _table(shown: Sequence[Bar]) -> dict[str, list[str | int | float]]:
     return {
         "on": [bar.name for bar in shown],
-        "alpha": [
-            wording.MISSING if bar.agreement.alpha is None else figure(bar.agreement.alpha) for bar in shown
-        ],
+        "alpha": [figure(bar.agreement.alpha) for bar in shown],
         "95% interval": [span(bar.agreement) for bar in shown],
         "in words": [bar.agreement.word or alpha_words(bar.agreement) for bar in shown],
-        "exactly the same": [
-            wording.MISSING if bar.agreement.raw is None else wording.percent(bar.agreement.raw, 0)
-            for bar in shown
-        ],
+        "exactly the same": [wording.percent(bar.agreement.raw, 0) for bar in shown],
         "judged by two or more": [bar.agreement.n_items for bar in shown],
     }

@@ -206,7 +206,7 @@ def _span(one: EpisodeSegment) -> str:
 
 
 def _share(estimate: Estimate) -> str:
-    words = wording.MISSING if estimate.value is None else wording.percent(estimate.value, 0)
+    words = wording.percent(estimate.value, 0)
     if estimate.lower is None or estimate.upper is None:
         return f"success {words}"
     return f"success {words}, 95% interval {wording.percent_interval(estimate.lower * 100, estimate.upper * 100, 0)}"
@@ -330,10 +330,7 @@ def pairs_table(comparison: ModelComparison) -> dict[str, Sequence[Cell]]:
         "model": [wording.plain(pair.one) for pair in comparison.pairs],
         "less": [wording.plain(pair.other) for pair in comparison.pairs],
         "common tasks": [pair.n_tasks for pair in comparison.pairs],
-        "difference": [
-            wording.MISSING if pair.difference.value is None else wording.change(pair.difference.value, 3)
-            for pair in comparison.pairs
-        ],
+        "difference": [wording.change(pair.difference.value, 3) for pair in comparison.pairs],
         "95% interval": [
             _between(pair.difference).removeprefix(", ") or wording.MISSING for pair in comparison.pairs
         ],

@@ -15,6 +15,7 @@ from core.maths.statistics.bias import N_BINS, GroupSpread
 from core.records.evaluation import LABELS
 from dashboard import wording
 from dashboard.figures import theme
+from dashboard.figures.agreement import figure
 from dashboard.figures.chart import Chart, Trace, chart_of, joined, scatter, single
 from dashboard.figures.ladder import COMPACT_ROW_PX, rung_axis
 from dashboard.figures.theme import Tokens
@@ -134,18 +135,12 @@ def mean(spread: GroupSpread) -> str:
     return f"mean score {score.value:.2f}, 95% interval {wording.interval(score.lower, score.upper)}"
 
 
-def success(spread: GroupSpread) -> str:
-    """Return the share of successes; – of too few."""
-    share = spread.success.value
-    return wording.MISSING if share is None else wording.percent(share, 0)
-
-
 def _beside(shown: Sequence[SpreadRow], look: Tokens, row_px: int, *, compact: bool) -> list[dict[str, Any]]:
     if not shown:
         return []
     names = [wording.plot_literal(wording.cut_middle(wording.plain(one.name), 20)) for one in shown]
     counts = [wording.count(one.spread.n) for one in shown]
-    shares = [success(one.spread) for one in shown]
+    shares = [wording.percent(one.spread.success.value, 0) for one in shown]
     position: dict[str, Any] = {"yref": "y", "row_px": row_px}
     if compact:
         position |= {"yshift": 21, "down": 0.2}
@@ -167,8 +162,8 @@ def _beside(shown: Sequence[SpreadRow], look: Tokens, row_px: int, *, compact: b
 
 def _spoken(shown: Sequence[SpreadRow]) -> str:
     return "; ".join(
-        f"{wording.plain(one.name)} {wording.count(one.spread.n)} judged, {success(one.spread)} success, "
-        f"{mean(one.spread)}"
+        f"{wording.plain(one.name)} {wording.count(one.spread.n)} judged, "
+        f"{wording.percent(one.spread.success.value, 0)} success, {mean(one.spread)}"
         for one in shown[:6]
     )
 
@@ -177,17 +172,9 @@ def _table(rows: Sequence[SpreadRow]) -> dict[str, list[str | int | float]]:
     cells: dict[str, list[str | int | float]] = {
         "by": [wording.plain(one.name) for one in rows],
         "judged": [one.spread.n for one in rows],
-        "success": [success(one.spread) for one in rows],
-        "mean score": [
-            wording.MISSING if one.spread.score.value is None else f"{one.spread.score.value:.2f}"
-            for one in rows
-        ],
-        "95% interval": [
-            wording.MISSING
-            if one.spread.score.lower is None or one.spread.score.upper is None
-            else wording.interval(one.spread.score.lower, one.spread.score.upper)
-            for one in rows
-        ],
+        "success": [wording.percent(one.spread.success.value, 0) for one in rows],
+        "mean score": [figure(one.spread.score.value) for one in rows],
+        "95% interval": [wording.interval(one.spread.score.lower, one.spread.score.upper) for one in rows],
     }
     for index, label in enumerate(LABELS):
         cells[label] = [one.spread.labels[index] for one in rows]

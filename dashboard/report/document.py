@@ -327,10 +327,7 @@ def _with_judgements(listed: Sequence[ArmRow], facts: Facts) -> Table:
     year_of_ms, fields = facts.frame.last_at_ms, posteriors({}).fields
     return {
         **table(listed),
-        fields["effective"].head: [
-            wording.MISSING if one.effective_pulls is None else wording.count(round(one.effective_pulls))
-            for one in judged
-        ],
+        fields["effective"].head: [wording.count(one.effective_pulls) for one in judged],
         fields["judgement"].head: [
             judgement_sentences.judgement(one, year_of_ms=year_of_ms) for one in judged
         ],

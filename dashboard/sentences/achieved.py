@@ -91,8 +91,8 @@ def next_step(saved: Savings) -> Markdown:
 def outcome_row(outcome: Outcomes) -> tuple[str, str, str, str, str]:
     """Return success in the table of both groups."""
     name = f"success ({outcome.source})" if outcome.source else "success"
-    baseline, selected = (wording.MISSING if one is None else wording.percent(one) for one in outcome.means)
-    return name, baseline, selected, *points(outcome.difference)
+    baseline, selected = outcome.means
+    return name, wording.percent(baseline), wording.percent(selected), *points(outcome.difference)
 
 
 def policies_table(policies: Sequence[Policy]) -> dict[str, list[object]]:
@@ -100,8 +100,8 @@ def policies_table(policies: Sequence[Policy]) -> dict[str, list[object]]:
     earlier = sorted((one for one in policies if not one.is_present), key=lambda one: -one.number)
     return {
         "policy": [wording.count(one.number) if one.number else "unknown" for one in earlier],
-        "from, UTC": [_day(one.first_hour) for one in earlier],
-        "until": [_day(one.last_hour) for one in earlier],
+        "from, UTC": [wording.day(one.first_hour * HOUR_MS) for one in earlier],
+        "until": [wording.day(one.last_hour * HOUR_MS) for one in earlier],
         "limits": [_limits_of(one) for one in earlier],
         "baseline runs": [one.n_runs[0] for one in earlier],
         "selected runs": [one.n_runs[1] for one in earlier],
@@ -114,7 +114,7 @@ def weeks_table(weeks: Sequence[WeekSaved]) -> dict[str, list[object]]:
     """Return each of the latest weeks by itself."""
     shown = weeks[-_WEEKS:]
     return {
-        "week from, UTC": [_day(one.start_hour) for one in shown],
+        "week from, UTC": [wording.day(one.start_hour * HOUR_MS) for one in shown],
         "baseline runs": [one.n_runs[0] for one in shown],
         "selected runs": [one.n_runs[1] for one in shown],
         "tokens saved": [share(one.saved_percent) for one in shown],
@@ -225,10 +225,6 @@ def _limits_of(one: Policy) -> str:
     parts = [f"{wording.count(one.budget_tokens)} tokens"] if one.budget_tokens > 0 else []
     parts += [f"{wording.count(one.k)} arms"] if one.k > 0 else []
     return ", ".join(parts) or "none"
-
-
-def _day(hour: int) -> str:
-    return wording.MISSING if hour < 0 else wording.day(hour * HOUR_MS)
 
 
 def share(estimate: Estimate) -> Words:

@@ -11,7 +11,7 @@ from core import explained
 from core.explained.arms import VERSIONS
 from core.explained.table import Table
 from core.flows.queries import ArmInRun, ArmObservation, ArmPath, HistoryMark
-from core.records.arm import MICRO, Band
+from core.records.arm import Band
 from core.records.arm_summary import ArmVersion, ArmVersions
 from core.records.judgement import Judgement, SourceSum
 from core.records.observation import Kind, Source
@@ -125,19 +125,10 @@ def source_table(one: Judgement) -> dict[str, list[str]]:
     return {
         "source": [name for name, _, _ in rows],
         "observations": [n for _, n, _ in rows],
-        "adds to alpha": [_exact(part.alpha_micro) for _, _, part in rows],
-        "adds to beta": [_exact(part.beta_micro) for _, _, part in rows],
-        "mean": [wording.MISSING if part.mean is None else wording.mean(part.mean) for _, _, part in rows],
+        "adds to alpha": [wording.exact(part.alpha_micro) for _, _, part in rows],
+        "adds to beta": [wording.exact(part.beta_micro) for _, _, part in rows],
+        "mean": [wording.mean(part.mean) for _, _, part in rows],
     }
-
-
-def _exact(micro: int) -> str:
-    """Return millionths as an exact decimal.
-
-    >>> _exact(3_000_000), _exact(333_333), _exact(12_500_000)
-    ('3', '0.333333', '12.5')
-    """
-    return f"{micro / MICRO:,.6f}".rstrip("0").rstrip(".")
 
 
 # The ledger: plain text, for cells

@@ -169,14 +169,10 @@ def _number(value: int | None) -> str:
     return "not listed" if value is None else wording.count(value)
 
 
-def _mean(value: float | None) -> str:
-    return wording.MISSING if value is None else wording.mean(value, 3)
-
-
 MOVED: Final[Table[UndoEffect]] = Table(
     arm=text("arm", lambda one: one.key),
     pulls_now=text("pulls now", lambda one: _number(one.pulls[0])),
     pulls_after=text("pulls after", lambda one: _number(one.pulls[1])),
-    mean_now=text("mean now", lambda one: _mean(one.mean[0])),
-    mean_after=text("mean after", lambda one: _mean(one.mean[1])),
+    mean_now=text("mean now", lambda one: wording.mean(one.mean[0], 3)),
+    mean_after=text("mean after", lambda one: wording.mean(one.mean[1], 3)),
 )

@@ -195,7 +195,7 @@ def failures(saved: Comparison) -> Guardrail:
     if n_runs and not sum(one.n_errors for one in both):
         most = "" if difference.upper is None else f", {at_most(difference.upper)} more"
         return Guardrail("info", f"**Failures: none in {wording.things(n_runs, 'run')}**{most}.")
-    rates = f"{rate(of_selected)}, baseline {rate(of_baseline)}"
+    rates = f"{wording.percent(of_selected)}, baseline {wording.percent(of_baseline)}"
     if of_baseline is None or difference.lower is None or difference.upper is None:
         return Guardrail("notice", f"**Failures: too few runs to compare.** {rates}.")
     if difference.lower > 0:
@@ -209,11 +209,6 @@ def failures(saved: Comparison) -> Guardrail:
     n_more = (saved.runs_to_tell_errors or 0) - saved.selected.n_runs - saved.baseline.n_runs
     needed = f" About {_about(n_more)} more runs are needed." if n_more > 0 else ""
     return Guardrail("notice", f"**Failures: too few runs to compare.** {rates}.{needed}")
-
-
-def rate(share: float | None) -> Words:
-    """Return a share of runs in per cent, if it is known."""
-    return wording.MISSING if share is None else wording.percent(share)
 
 
 def _about(number: int) -> Words:

@@ -219,17 +219,12 @@ def beside_rest(report: AgreementReport) -> dict[str, list[object]]:
     return {
         "rater": [wording.plain(grader_name(one.grader)) for one in rows],
         "items shared": [one.agreement.n_items for one in rows],
-        "alpha": [
-            wording.MISSING if one.agreement.alpha is None else figure(one.agreement.alpha) for one in rows
-        ],
+        "alpha": [figure(one.agreement.alpha) for one in rows],
         "95% interval": [span(one.agreement) for one in rows],
         "in words": [one.agreement.word or alpha_words(one.agreement) for one in rows],
-        "weight": [wording.MISSING if one.weight is None else f"{one.weight:.2f}" for one in rows],
+        "weight": [figure(one.weight) for one in rows],
         "as people say": [
-            wording.MISSING
-            if one.grader not in hits or hits[one.grader].hits.value is None
-            else wording.percent(hits[one.grader].hits.value or 0.0, 0)
-            for one in rows
+            wording.percent(hits[one.grader].hits.value if one.grader in hits else None, 0) for one in rows
         ],
     }
 
@@ -240,15 +235,9 @@ def each_two(report: AgreementReport) -> dict[str, list[object]]:
         "rater": [wording.plain(grader_name(one.grader)) for one in report.pairs],
         "and": [wording.plain(grader_name(one.other)) for one in report.pairs],
         "items shared": [one.agreement.n_items for one in report.pairs],
-        "alpha": [
-            wording.MISSING if one.agreement.alpha is None else figure(one.agreement.alpha)
-            for one in report.pairs
-        ],
+        "alpha": [figure(one.agreement.alpha) for one in report.pairs],
         "95% interval": [span(one.agreement) for one in report.pairs],
-        "same outcome": [
-            wording.MISSING if one.agreement.raw is None else wording.percent(one.agreement.raw, 0)
-            for one in report.pairs
-        ],
+        "same outcome": [wording.percent(one.agreement.raw, 0) for one in report.pairs],
     }
 
 
@@ -260,8 +249,7 @@ def layers(report: LayersView, *, year_of_ms: int | None = None) -> dict[str, li
         "quality": [wording.signed_minus(f"{one.quality:,.1f}") for one in rows],
         "judged": [one.n_judged for one in rows],
         "success": [
-            wording.percent(one.successes / one.n_judged, 0) if one.n_judged else wording.MISSING
-            for one in rows
+            wording.percent(one.successes / one.n_judged if one.n_judged else None, 0) for one in rows
         ],
         "head": ["itself" if one.is_head else _short(one.head) if one.head else "none" for one in rows],
         "adapter": [wording.plain(one.adapter_name or one.adapter or wording.MISSING) for one in rows],

@@ -14,7 +14,7 @@ from dashboard import wording
 from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.sentences.gain import headline
 from dashboard.sentences.judging import parting_claim
-from dashboard.sentences.savings import count_or_missing, groups, interval_name, limits, more_for_proof
+from dashboard.sentences.savings import groups, interval_name, limits, more_for_proof
 from dashboard.wording import Markdown, Words
 
 
@@ -292,11 +292,10 @@ def _shifted(item: Attention, arm: ArmEvidence, year_of_ms: int | None) -> tuple
 
 def _share_claim(saved: Savings) -> tuple[Words, Words]:
     observed, expected = saved.share.observed, saved.share.expected
-    share = wording.MISSING if observed.value is None else wording.percent(observed.value)
     words = Words("" if expected is None else f"configured {wording.percent(expected)}")
     if observed.lower is not None and observed.upper is not None:
         words += f"; {interval_name(observed)} {wording.percent_interval(observed.lower * 100, observed.upper * 100)}"
-    return f"Baseline share is {share}", words
+    return f"Baseline share is {wording.percent(observed.value)}", words
 
 
 def _first_names(keys: Sequence[str], at_most: int = 3) -> Markdown:
@@ -313,7 +312,7 @@ def figure_words(figure: KeyFigure, n_arms: int) -> tuple[Words, Words, Words | 
     match figure.name:
         case "runs" | "pulls":
             new = None if figure.last_week is None else wording.change(figure.last_week)
-            return Words(figure.name.capitalize()), count_or_missing(value), new
+            return Words(figure.name.capitalize()), wording.count(value), new
         case "arms_in_use":
             shown = wording.MISSING if value is None else f"{wording.count(value)} of {wording.count(n_arms)}"
             a_day = None if figure.last_week is None else f"{wording.count(round(figure.last_week))} a day"
@@ -323,7 +322,7 @@ def figure_words(figure: KeyFigure, n_arms: int) -> tuple[Words, Words, Words | 
             if change is not None and figure.week_before:
                 relative = wording.change(change / figure.week_before * 100, 1, "%")
             which = "selected run" if figure.name == "tokens_per_selected_run" else "run"
-            return f"Tokens per {which}", count_or_missing(value), relative
+            return f"Tokens per {which}", wording.count(value), relative
         case "calls_per_run":
             return Words("Calls per run"), Words(wording.MISSING if value is None else f"{value:.1f}"), None
         case "saved_percent":
@@ -372,7 +371,7 @@ def _selected_card(summary: Overview, change: Words | None) -> tuple[Words, str,
     """Return the cost of a selected run, or its tokens where bills are unknown, at the mix of the comparison."""
     money, tokens = summary.money, summary.savings.columns.tokens[1]
     if money is None or not money.is_known or money.selected_mean is None:
-        return Words("Tokens per selected run"), count_or_missing(tokens), change
+        return Words("Tokens per selected run"), wording.count(tokens), change
     return Words("Cost per selected run"), wording.money(money.selected_mean, money.currency), None
 
 

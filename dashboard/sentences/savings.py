@@ -10,7 +10,6 @@ from core.records.currency import mean_decimals
 from core.records.saving import Outcomes, WeekSaved
 from dashboard import wording
 from dashboard.sentences.achieved import cache_line, outcome_row, points
-from dashboard.sentences.gain import rate
 from dashboard.sentences.money import unbilled
 from dashboard.wording import Markdown, Words
 
@@ -138,7 +137,8 @@ def source_formula(overall: Comparison) -> Words:
 def unfinished_words(saved: Savings) -> Markdown:
     """Return the figure over runs that ended normally under its name; before it, shares of other runs that differ."""
     lower, upper = saved.overall.unfinished_difference.limits or (0.0, 0.0)
-    shares = [rate(one.unfinished_rate) for one in (saved.overall.selected, saved.overall.baseline)]
+    groups_ = (saved.overall.selected, saved.overall.baseline)
+    shares = [wording.percent(one.unfinished_rate) for one in groups_]
     line = (
         ""
         if lower <= 0 <= upper
@@ -276,7 +276,7 @@ def comparison_table(saved: Savings, shown: Callable[[str], str] = str) -> dict[
     rows = [
         *_cost_rows(saved.money, shown),
         outcome_row(saved.outcome),
-        _row("tokens per run", tokens, count_or_missing, _fewer(overall.shown)),
+        _row("tokens per run", tokens, wording.count, _fewer(overall.shown)),
         _row(
             "duration, s",
             columns.duration_ms,
@@ -286,11 +286,11 @@ def comparison_table(saved: Savings, shown: Callable[[str], str] = str) -> dict[
                 _turned_limits(duration, lambda low, high: _decimal_limits(low / 1000, high / 1000)),
             ),
         ),
-        _row("error rate", columns.error_rate, rate, points(overall.error_difference)),
+        _row("error rate", columns.error_rate, wording.percent, points(overall.error_difference)),
         _row(
             "did not end normally",
             columns.unfinished_rate,
-            rate,
+            wording.percent,
             points(overall.unfinished_difference),
         ),
     ]
@@ -345,18 +345,14 @@ def counting_table(saved: Savings) -> dict[str, list[object]]:
     means = overall.columns.tokens
     typical = (base.typical_tokens, chosen.typical_tokens)
     capped = (base.capped_tokens, chosen.capped_tokens)
+    shares, above = (base.share_above, chosen.share_above), (base.tokens_above, chosen.tokens_above)
     return _columns(
         [
-            _row("tokens, mean run", means, count_or_missing, _fewer(overall.saved_percent)),
-            _row("tokens, typical run", typical, count_or_missing, _fewer(overall.typical_percent)),
-            _row("tokens, counted up to a cap", capped, count_or_missing, _fewer(overall.capped_percent)),
-            _row("runs above the common cap", (base.share_above, chosen.share_above), rate, _NO_INTERVAL),
-            _row(
-                "tokens above the common cap, per run",
-                (base.tokens_above, chosen.tokens_above),
-                count_or_missing,
-                _NO_INTERVAL,
-            ),
+            _row("tokens, mean run", means, wording.count, _fewer(overall.saved_percent)),
+            _row("tokens, typical run", typical, wording.count, _fewer(overall.typical_percent)),
+            _row("tokens, counted up to a cap", capped, wording.count, _fewer(overall.capped_percent)),
+            _row("runs above the common cap", shares, wording.percent, _NO_INTERVAL),
+            _row("tokens above the common cap, per run", above, wording.count, _NO_INTERVAL),
         ]
     )
 
@@ -393,11 +389,6 @@ def counting_note(saved: Savings) -> Words:
         "in all runs stays 25%. Runs above a **common cap**, the percentile of both groups together, are in the "
         "table below."
     )
-
-
-def count_or_missing(value: float | None) -> Words:
-    """Return a number of things, if it is known."""
-    return wording.MISSING if value is None else wording.count(value)
 
 
 def _seconds(value_ms: float | None) -> str:

@@ -265,7 +265,7 @@ def _rounded(micro: int) -> Words:
     >>> _rounded(1_500_000), _rounded(-1_666_667), _rounded(1_234_500_000)
     ('+1.5', '−1.67', '+1,234')
     """
-    exact = _amount(micro)
+    exact = wording.exact(micro, "+")
     if len(exact.partition(".")[2]) <= 2 and abs(micro) < _LARGE:
         return exact
     return wording.signed_minus(f"{micro / MICRO:+,.{2 if abs(micro) < _LARGE else 0}f}")
@@ -284,19 +284,8 @@ def _shifts(rows: Sequence[ComparedArm]) -> None:
             "arm": [wording.plain(arm) for arm, _, _ in lines],
             "side": [name for _, name, _ in lines],
             "source": [shift.source for _, _, shift in lines],
-            "added to α": [_amount(shift.alpha_micro) for _, _, shift in lines],
-            "added to β": [_amount(shift.beta_micro) for _, _, shift in lines],
+            "added to α": [wording.exact(shift.alpha_micro, "+") for _, _, shift in lines],
+            "added to β": [wording.exact(shift.beta_micro, "+") for _, _, shift in lines],
         },
         alt="What each source added to alpha and beta, by arm and side",
     )
-
-
-def _amount(micro: int) -> Words:
-    """Return millionths as an exact decimal with its sign.
-
-    >>> _amount(1_500_000), _amount(-2_000_000), _amount(1)
-    ('+1.5', '−2', '+0.000001')
-    """
-    whole, rest = divmod(abs(micro), MICRO)
-    digits = f".{rest:06}".rstrip("0") if rest else ""
-    return Words(f"{'−' if micro < 0 else '+'}{whole:,}{digits}")

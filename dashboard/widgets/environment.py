@@ -150,8 +150,7 @@ def groups(environment: EnvironmentStory) -> None:
                 kind: [wording.MISSING if one.name is None else wording.plain(one.name) for one in rows],
                 "episodes": [wording.count(one.n) for one in rows],
                 "success": [
-                    wording.MISSING if one.success is None else wording.percent(one.success.rate, 0)
-                    for one in rows
+                    wording.percent(None if one.success is None else one.success.rate, 0) for one in rows
                 ],
                 "95% interval": [rewards.share_limits(one.success) or wording.MISSING for one in rows],
                 "average": [rewards.average(one.average) for one in rows],

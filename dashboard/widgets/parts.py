@@ -151,8 +151,7 @@ def small_table(rows: Mapping[str, Sequence[object]] | pa.Table, *, alt: str) ->
     # Streamlit writes no commas, and going through pandas for them costs ten times the table. So they are text,
     # which the style sheet moves to the right: the container's key names the columns.
     for index, cells in whole.items():
-        written = [wording.MISSING if number is None else wording.count(number) for number in cells]
-        table = table.set_column(index, table.column_names[index], pa.array(written))
+        table = table.set_column(index, table.column_names[index], pa.array(map(wording.count, cells)))
     with st.container(key=f"table {' '.join(f'{RIGHT}{index + 1}' for index in whole)} {alt}"):
         _small_table(table, alt)
 

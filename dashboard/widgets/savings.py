@@ -57,13 +57,12 @@ def _cards(saved: Savings) -> list[tuple[Words, str, str | None, Words]]:
     overall, need = saved.overall, saved.need
     tokens = overall.tokens_saved
     baseline, selected = overall.columns.error_rate
-    more = need.n_more
     half = need.half_width_points
     return [
         *sentences.cost_card(saved.money),
         (
             Words("Tokens saved per run"),
-            wording.MISSING if tokens.value is None else wording.count(tokens.value),
+            wording.count(tokens.value),
             sentences.amount_limits(tokens),
             Words(
                 "Mean tokens of baseline runs minus selected runs, at the same mix of models and channels; below: "
@@ -73,7 +72,7 @@ def _cards(saved: Savings) -> list[tuple[Words, str, str | None, Words]]:
         sentences.success_card(saved.outcome),
         (
             Words("Error rate"),
-            wording.MISSING if selected is None else wording.percent(selected),
+            wording.percent(selected),
             None if baseline is None else f"{wording.percent(baseline)} in baseline runs",
             Words(
                 "Share of selected runs that ended with an error; the table below has the interval of the difference."
@@ -81,7 +80,7 @@ def _cards(saved: Savings) -> list[tuple[Words, str, str | None, Words]]:
         ),
         (
             Words("Baseline runs needed"),
-            wording.MISSING if more is None else wording.count(more),
+            wording.count(need.n_more),
             None if half is None else f"± {half:.1f} points now",
             f"How many more until the interval of the savings is ± {need.target_points:g} points.",
         ),

@@ -368,7 +368,7 @@ def last_rewards(chosen: Whose) -> None:
         "type": [[] if act.batch is not None else type_cells([act.first.arm])[0] for act in acts],
         "arm": [_arm_of(act) for act in acts],
         "reward": [_same([wording.reward(one.reward) for one in act.rewards]) for act in acts],
-        "run": [_same([_run(one) for one in act.rewards]) for act in acts],
+        "run": [_same([wording.count(one.run_no) for one in act.rewards]) for act in acts],
         "kind": [_same([_kind(one) for one in act.rewards], otherwise="both") for act in acts],
         "why": [wording.plain(_same([_why(one) for one in act.rewards])) for act in acts],
         "mean moved": [wording.MISSING if act.batch is not None else _moved(act.first) for act in acts],
@@ -397,10 +397,6 @@ def _arm_of(act: _Act) -> str:
         return wording.plain(wording.full_name(act.first.arm))
     or_more = " or more" if act.batch.or_more else ""
     return f"{wording.count(act.batch.n_rewards)}{or_more} rewards as one act"
-
-
-def _run(one: Observation) -> str:
-    return wording.MISSING if one.run_no is None else wording.count(one.run_no)
 
 
 def _same(cells: Sequence[str], *, otherwise: str = wording.MISSING) -> str:

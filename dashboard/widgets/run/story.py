@@ -108,7 +108,7 @@ def figures(story: RunStory) -> None:
     facts = story.facts
     seconds = wording.MISSING if facts.duration_ms is None else f"{facts.duration_ms / 1000:,.1f} s"
     with st.container(horizontal=True, gap="medium"):
-        tokens = wording.MISSING if facts.tokens is None else wording.count(facts.tokens)
+        tokens = wording.count(facts.tokens)
         st.metric("Tokens", tokens, help=wording.capital(sentences.run_tokens(story)))
         st.metric("Duration", seconds)
         st.metric("Tool calls", wording.count(facts.n_calls), help=f"{facts.n_real_calls} count as real")
