@@ -39,16 +39,11 @@ ALLOWED_CLAIMS = (
 """Texts about rewards, files and answers, which say nothing of an arm."""
 
 BY_HAND: Final = {
-    "widgets/arm/ledger.py",
     "widgets/compare.py",
     "widgets/episodes.py",
-    "widgets/evaluation_table.py",
-    "widgets/evaluations.py",
     "widgets/overview/carried.py",
     "widgets/overview/changes.py",
     "widgets/posteriors.py",
-    "widgets/review/making.py",
-    "widgets/review/queue.py",
     "widgets/rewards/many.py",
     "widgets/run/story.py",
 }

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from core.explained.table import Field, Table, count, text, time
 from core.flows.queries import AgreementReport, BiasWatch, LayersView
 from core.maths.statistics.agreement import Agreement
 from core.maths.statistics.parting import Parting, PartingGrader
 from core.records.evaluation import GRADER_KINDS, Blocker, GraderKind
 from core.records.evaluation_page import Evaluation, EvaluationState, Grader
+from core.records.layer import JudgedLayer
 from dashboard import wording
 from dashboard.figures.agreement import alpha_words, figure, span
 from dashboard.sentences import Phrase, Sentence, composed
@@ -241,22 +243,38 @@ def each_two(report: AgreementReport) -> dict[str, list[object]]:
     }
 
 
-def layers(report: LayersView, *, year_of_ms: int | None = None) -> dict[str, list[object]]:
-    """Return layers by quality with their heads, as a table of plain text."""
-    rows = report.judged
-    return {
-        "layer": [wording.plain(one.label or _short(one.uid)) for one in rows],
-        "quality": [wording.signed_minus(f"{one.quality:,.1f}") for one in rows],
-        "judged": [one.n_judged for one in rows],
-        "success": [
-            wording.percent(one.successes / one.n_judged if one.n_judged else None, 0) for one in rows
-        ],
-        "head": ["itself" if one.is_head else _short(one.head) if one.head else "none" for one in rows],
-        "adapter": [wording.plain(one.adapter_name or one.adapter or wording.MISSING) for one in rows],
-        "last judged, UTC": [wording.minute(one.rated_ms, year_of_ms=year_of_ms) for one in rows],
-        "by": [wording.plain(one.rater or UNNAMED) for one in rows],
-        "id": [wording.plain(one.uid) for one in rows],
-    }
+LAYERS: Final[Table[JudgedLayer]] = Table(
+    layer=text("layer", lambda one: one.label or _short(one.uid), width=130),
+    quality=Field(
+        "quality",
+        lambda one: wording.signed_minus(f"{one.quality:,.1f}"),
+        "number",
+        width=76,
+        explained="The sum of the layer's judgements: successes add to it, failures take from it",
+    ),
+    judged=count("judged", lambda one: one.n_judged, width=66),
+    success=Field(
+        "success",
+        lambda one: wording.percent(one.successes / one.n_judged if one.n_judged else None, 0),
+        "number",
+        width=70,
+    ),
+    head=text(
+        "head",
+        lambda one: "itself" if one.is_head else _short(one.head) if one.head else "none",
+        width=116,
+        explained="The layer that a judgement of this one is passed on to",
+    ),
+    adapter=text(
+        "adapter",
+        lambda one: one.adapter_name or one.adapter,
+        width=110,
+        explained="The adapter that the layer belongs to",
+    ),
+    last=time("last judged", lambda one: one.rated_ms, wording.MISSING, width=128),
+    by=text("by", lambda one: one.rater, UNNAMED, width=100, explained="Who judged it last"),
+    id=text("id", lambda one: one.uid, width=280),
+)
 
 
 def shown_of(n_shown: int, n_all: int) -> Words:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from core.explained.table import Table, text, time
 from core.flows.queries import EvaluationPreview
 from core.records.evaluation import Blocker, EvaluationOutcome, Grade, Thresholds
 from core.records.observation import epoch_words
@@ -293,17 +294,14 @@ def about(uri: str, layers: Mapping[str, str] = MappingProxyType({})) -> str:
     return wording.plain(f"{kind} {rest[:8]}…")
 
 
-def last_table(
-    rows: Iterable[MyJudgement], *, layers: Mapping[str, str], year_of_ms: int | None
-) -> dict[str, list[str]]:
-    """One's own latest judgements, as plain text."""
-    known = list(rows)
-    return {
-        "when, UTC": [wording.minute(one.at_ms, year_of_ms=year_of_ms) for one in known],
-        "queue": [wording.MISSING if one.queue is None else f"{one.queue}, {one.item}" for one in known],
-        "about": [about(one.uri, layers) for one in known],
-        "judgement": [judged(one.outcome, one.score) for one in known],
-    }
+def last_table(layers: Mapping[str, str]) -> Table[MyJudgement]:
+    """Return the table of one's own latest judgements; ``layers`` as `about` takes them."""
+    return Table(
+        at=time("when", lambda one: one.at_ms, width=116),
+        queue=text("queue", lambda one: None if one.queue is None else f"{one.queue}, {one.item}", width=110),
+        about=text("about", lambda one: about(one.uri, layers), width=300),
+        judgement=text("judgement", lambda one: judged(one.outcome, one.score), width=110),
+    )
 
 
 def filtered_runs(run_filter: RunFilter) -> Markdown:

@@ -7,39 +7,42 @@ is in the address.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-import pyarrow as pa
 import streamlit as st
 
+from core.explained.table import Field, Table, text, time
 from core.records.evaluation_page import Evaluation, EvaluationFilter
 from dashboard import pages, queries, wording
-from dashboard.reading import cached_figure, reading
+from dashboard.reading import reading
 from dashboard.sentences import judging
 from dashboard.widgets import address
 from dashboard.widgets.fields import lazy_popover
-from dashboard.widgets.opening import open_one, opening_table
+from dashboard.widgets.opening import open_one, opening_records
 from dashboard.widgets.paging import paging
 from dashboard.widgets.parts import muted, section, small
-from dashboard.widgets.results import offered_undo, result, undoing
-from dashboard.widgets.tables import ACT_PX, act_column
+from dashboard.widgets.results import result
+from dashboard.widgets.tables import ACT_PX
 from dashboard.wording import Markdown, Words
 
-_PHONE: Final = {"judged, UTC": 104, "act": ACT_PX, "what": 110, "outcome": 76}
-WIDTHS: Final = {
-    "judged, UTC": 98,
-    "run": 68,
-    "what": 200,
-    "outcome": 68,
-    "score": 52,
-    "label": 64,
-    "by": 132,
-    "rubric": 70,
-    "not in training because": 190,
-    "feedback": 110,
-}
+_PHONE: Final = {"at": 104, "act": ACT_PX, "what": 110, "outcome": 76}
 FEEDBACK_CHARS: Final = 15
-_RIGHT: Final = frozenset({"score"})
+EVALUATIONS: Final[Table[Evaluation]] = Table(
+    at=time("judged", lambda one: one.at_ms, width=98),
+    run=text("run", lambda one: None if one.run_no is None else f"run {wording.count(one.run_no)}", width=68),
+    what=text("what", judging.judged, width=200),
+    outcome=text("outcome", lambda one: one.outcome, width=68),
+    score=Field("score", lambda one: "" if one.score is None else f"{one.score:g}", "number", width=52),
+    label=text("label", lambda one: one.label, width=64),
+    by=text("by", judging.rater_name, width=132),
+    rubric=text("rubric", lambda one: judging.rubric_name(one.rubric or ""), width=70),
+    blocked=text(
+        "not in training because",
+        lambda one: judging.STATE_WORDS[one.state] or judging.blocked_by(one),
+        width=190,
+    ),
+    feedback=text("feedback", lambda one: _cut(wording.plain(one.feedback or wording.MISSING)), width=110),
+)
 
 
 def listed(
@@ -65,54 +68,21 @@ def listed(
 
 
 def _table(rows: Sequence[Evaluation], name: str) -> None:
-    here = reading()
-    frame = cached_figure(
-        ("evaluations", name, rows[0].id, rows[-1].id, len(rows), here.presenting, here.context.actor),
-        lambda: _to_arrow(rows),
-    )
-    text = st.column_config.TextColumn
-    config: dict[str, Any] = {
-        head: text(head, width=width, alignment="right" if head in _RIGHT else None)
-        for head, width in WIDTHS.items()
-    }
-    config["act"] = act_column(_clicked(name), undoing(rows, _clicked(name)))
-    row = opening_table(
-        frame,
-        config,
+    here, has_feedback = reading(), any(one.feedback for one in rows)
+    row = opening_records(
+        EVALUATIONS.only(*(field for field in EVALUATIONS.fields if field != "feedback" or has_feedback)),
+        rows,
         _PHONE,
         name=f"{name} table",
-        rest="judged, UTC",
+        rest="at",
         alt=f"{wording.things(len(rows), 'evaluation')}, the latest first",
-        hidden="",
+        cache_key=(rows[0].id, rows[-1].id, len(rows), here.presenting, here.context.actor),
         column="run",
+        acts=rows,
+        at=_clicked(name),
     )
-    if row is not None and (uid := rows[row].subject.run):
-        open_one(pages.RUN, uid)
-
-
-def _to_arrow(rows: Sequence[Evaluation]) -> pa.Table:
-    year = reading().frame.last_at_ms
-    cells: dict[str, Sequence[str]] = {
-        "judged, UTC": [wording.minute(one.at_ms, year_of_ms=year) for one in rows],
-        "run": [
-            wording.MISSING if one.run_no is None else f"run {wording.count(one.run_no)}" for one in rows
-        ],
-        "what": [wording.plain(judging.judged(one)) for one in rows],
-        "outcome": [one.outcome for one in rows],
-        "score": [wording.MISSING if one.score is None else f"{one.score:g}" for one in rows],
-        "label": [one.label for one in rows],
-        "by": [wording.plain(judging.rater_name(one)) for one in rows],
-        "rubric": [wording.plain(judging.rubric_name(one.rubric or "")) for one in rows],
-        "not in training because": [
-            judging.STATE_WORDS[one.state] or judging.blocked_by(one) for one in rows
-        ],
-    }
-    if any(one.feedback for one in rows):
-        cells["feedback"] = [_cut(wording.plain(one.feedback or wording.MISSING)) for one in rows]
-    acts = [offered_undo(one) or "" for one in rows]
-    if any(acts):
-        cells["act"] = acts
-    return pa.table({head: pa.array(column, type=pa.string()) for head, column in cells.items()})
+    if row is not None and row.subject.run:
+        open_one(pages.RUN, row.subject.run)
 
 
 def _cut(feedback: str) -> str:

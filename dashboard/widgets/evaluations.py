@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import pyarrow as pa
 import streamlit as st
 from streamlit.elements.lib.mutable_expander_container import ExpanderContainer
 
@@ -30,7 +29,7 @@ from dashboard.widgets.parts import (
     small,
     small_table,
 )
-from dashboard.widgets.tables import shown_table
+from dashboard.widgets.tables import config_of, frame_of, shown_table
 from dashboard.wording import Markdown, Words
 
 RATER: Final = "judged_by"
@@ -56,23 +55,6 @@ _HOW: Final = (
     "\n\n**A weight** is what the agreement with the others suggests that a judgement should weigh: none where it "
     "may be chance, unknown (–) where too little is shared to say."
 )
-_LAYER_WIDTHS: Final = {
-    "layer": 130,
-    "quality": 76,
-    "judged": 66,
-    "success": 70,
-    "head": 116,
-    "adapter": 110,
-    "last judged, UTC": 128,
-    "by": 100,
-    "id": 280,
-}
-_LAYER_HELP: Final = {
-    "quality": "The sum of the layer's judgements: successes add to it, failures take from it",
-    "head": "The layer that a judgement of this one is passed on to",
-    "adapter": "The adapter that the layer belongs to",
-    "by": "Who judged it last",
-}
 _LAYER_PHONE: Final = {"layer": 130, "quality": 76, "judged": 62, "success": 70}
 
 
@@ -253,24 +235,9 @@ def layers() -> None:
     if not view.judged:
         muted("No layer was judged yet. Runs and arms have no quality of this kind: their beliefs say it.")
         return
-    cells = judging.layers(view, year_of_ms=reading().frame.last_at_ms)
-    frame = pa.table({head: pa.array(column) for head, column in cells.items()})
-    number = frozenset({"quality", "judged", "success"})
-    config = {
-        head: st.column_config.TextColumn(
-            Markdown(head),
-            width=width,
-            alignment="right" if head in number else None,
-            help=_LAYER_HELP.get(head),
-        )
-        for head, width in _LAYER_WIDTHS.items()
-        if head != "judged"
-    }
-    config["judged"] = st.column_config.NumberColumn(
-        "judged", format="localized", width=_LAYER_WIDTHS["judged"]
-    )
+    frame = frame_of(judging.LAYERS, view.judged, year_of_ms=reading().frame.last_at_ms)
     alt = f"{wording.things(len(view.judged), 'layer')} by quality"
-    shown_table(frame, config, _LAYER_PHONE, key="layers", alt=alt, hidden="")
+    shown_table(frame, config_of(judging.LAYERS), _LAYER_PHONE, key="layers", alt=alt, hidden="")
 
 
 def bare_layers() -> None:

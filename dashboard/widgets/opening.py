@@ -16,7 +16,8 @@ from dashboard.figures.chart import Chart
 from dashboard.pages import Page
 from dashboard.reading import cached_figure, reading
 from dashboard.widgets import parts
-from dashboard.widgets.tables import TALL_PX, by_head, config_of, frame_of, heads, shown_table
+from dashboard.widgets.results import Act, offered_undo, undoing
+from dashboard.widgets.tables import TALL_PX, act_column, by_head, config_of, frame_of, heads, shown_table
 
 _OPENED: Final = "armscope opened"
 
@@ -141,17 +142,26 @@ def opening_records(
     cache_key: Hashable,
     column: str | None = None,
     at_most_px: int = TALL_PX,
+    acts: Sequence[Act | None] = (),
+    at: str = "",
 ) -> Row | None:
     """Draw records and return the one that a click opens, None without one.
 
-    ``phone``, ``rest`` and ``column`` name fields. ``cache_key`` differs for other records of the table.
+    ``phone``, ``rest`` and ``column`` name fields. ``cache_key`` differs for other records of the table. Rows that
+    are ``acts`` have their undo in the last column, whose result is shown ``at`` a control.
     """
     year = reading().frame.last_at_ms
-    frame = cached_figure((name, cache_key), lambda: frame_of(table, rows, year_of_ms=year))
+
+    def rows_and_undo() -> pa.Table:
+        frame = frame_of(table, rows, year_of_ms=year)
+        offers = ["" if act is None else offered_undo(act) or "" for act in acts]
+        return frame.append_column("act", pa.array(offers)) if any(offers) else frame
+
+    frame = cached_figure((name, cache_key), rows_and_undo)
     named = heads(table)
     index = opening_table(
         frame,
-        config_of(table),
+        {**config_of(table), "act": act_column(f"{name} act", undoing(acts, at))},
         by_head(table, phone),
         name=name,
         rest=named.get(rest, rest),

@@ -79,16 +79,16 @@ def px(text: str) -> float:
 
 def test_every_cell_of_the_table_fits_its_column(database: Path) -> None:
     for blocker in judging.BLOCKER_WORDS.values():
-        assert px(f"{blocker} +1") <= evaluation_table.WIDTHS["not in training because"]
+        assert px(f"{blocker} +1") <= evaluation_table.EVALUATIONS.fields["blocked"].width
     one = queries.evaluations(judged(database, ["mara"]))[0]
     long = "file:workspace:tests/fixtures/imports/legacy_customers_of_last_year.csv"
     for subject in (Subject(run="r", arm=long), Subject(layer=LAYER[-36:], execution=LAYER[-36:])):
         words = judging.judged(msgspec.structs.replace(one, subject=subject))
-        assert px(words) <= evaluation_table.WIDTHS["what"]
+        assert px(words) <= evaluation_table.EVALUATIONS.fields["what"].width
     stranger = msgspec.structs.replace(one, browser="Bartholomew of Bologna 3f2a91")
     assert judging.rater_name(stranger).startswith("Ba…ogna,")
-    assert px(judging.rater_name(stranger)) <= evaluation_table.WIDTHS["by"]
-    assert px("x" * evaluation_table.FEEDBACK_CHARS) <= evaluation_table.WIDTHS["feedback"]
+    assert px(judging.rater_name(stranger)) <= evaluation_table.EVALUATIONS.fields["by"].width
+    assert px("x" * evaluation_table.FEEDBACK_CHARS) <= evaluation_table.EVALUATIONS.fields["feedback"].width
 
 
 def test_long_feedback_is_cut_in_its_cell_and_whole_behind_the_button(

@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-import pyarrow as pa
 import streamlit as st
 
 from core import explained
@@ -19,14 +18,14 @@ from core.flows.queries import ArmInRun, ArmLedger, ArmObservation, ArmRuns, Led
 from core.records.evaluation_page import EvaluationFilter
 from core.records.run_page import Cursor
 from dashboard import pages, queries, wording
-from dashboard.reading import cached_figure, reading
+from dashboard.reading import reading
 from dashboard.sentences import arm as sentences
 from dashboard.widgets.evaluation_table import listed
-from dashboard.widgets.opening import open_one, opening_records, opening_table
+from dashboard.widgets.opening import open_one, opening_records
 from dashboard.widgets.paging import paging
 from dashboard.widgets.parts import as_table, muted, section
-from dashboard.widgets.results import offered_undo, repaired, result, undoing
-from dashboard.widgets.tables import ACT_PX, act_column, by_head, config_of, draw, frame_of, heads
+from dashboard.widgets.results import repaired, result
+from dashboard.widgets.tables import ACT_PX, draw, frame_of
 
 LEDGER: Final = "ledger"
 _PHONE: Final = {"at": 104, "run": 76, "reward": 70, "act": ACT_PX}
@@ -56,23 +55,20 @@ def ledger(arm: str) -> None:
 def _table(arm: str, page: ArmLedger) -> None:
     here = reading()
     rows = page.rows
-    table = _observations(arm)
-    frame = cached_figure(
-        ("arm ledger", arm, rows[0], len(rows), here.presenting, here.context.actor),
-        lambda: _to_arrow(table, rows),
-    )
-    acts = undoing([one.entry for one in rows], LEDGER)
-    row = opening_table(
-        frame,
-        {**config_of(table), "act": act_column("arm ledger act", acts)},
-        by_head(table, _PHONE),
+    row = opening_records(
+        _observations(arm),
+        rows,
+        _PHONE,
         name="arm ledger",
-        rest=heads(table)["at"],
+        rest="at",
         alt=f"Ledger of {wording.things(len(rows), 'observation')}, newest first",
+        cache_key=(arm, rows[0], len(rows), here.presenting, here.context.actor),
         column="run",
+        acts=[one.entry for one in rows],  # automatic observations are undone with their run or import
+        at=LEDGER,
     )
-    if row is not None and (uid := rows[row].run):
-        open_one(pages.RUN, uid)
+    if row is not None and row.run:
+        open_one(pages.RUN, row.run)
 
 
 def _observations(arm: str) -> Table[ArmObservation]:
@@ -88,13 +84,6 @@ def _observations(arm: str) -> Table[ArmObservation]:
 
 def _run(number: int | None) -> str:
     return "" if number is None else f"run {wording.count(number)}"
-
-
-def _to_arrow(table: Table[ArmObservation], rows: Sequence[ArmObservation]) -> pa.Table:
-    frame = frame_of(table, rows, year_of_ms=reading().frame.last_at_ms)
-    # Automatic observations are undone with their run or import.
-    acts = ["" if one.entry is None else offered_undo(one.entry) or "" for one in rows]
-    return frame.append_column("act", pa.array(acts)) if any(acts) else frame
 
 
 def _excerpts(rows: Sequence[ArmObservation], arm: str) -> None:

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 import streamlit as st
 
+from core.explained.table import Table, text
 from core.records.review import (
     HOLD_MINUTES,
     MAX_HOLD_MINUTES,
@@ -22,21 +23,23 @@ from dashboard.sentences import review as sentences
 from dashboard.widgets.parts import muted, section
 from dashboard.widgets.results import result
 from dashboard.widgets.review.asking import Counted, asks_fields, counted, forget
-from dashboard.widgets.tables import ACT_PX, act_table
+from dashboard.widgets.tables import ACT_PX, record_table
 
 _NAME: Final = "new queue"
 _QUEUES: Final = "queues"
-_WIDTHS: Final = {
-    "queue": 250,
-    "done": 90,
-    "held": 60,
-    "order": 200,
-    "rubric": 110,
-    "by": 90,
-    "due, UTC": 150,
-}
 _PHONE: Final = {"act": ACT_PX, "queue": 130, "done": 70}
 _MOST_DAYS: Final = 365
+_ACTIVE: Final[Table[QueueRow]] = Table(
+    queue=text("queue", lambda row: row.progress.name, width=250),
+    done=text(
+        "done", lambda row: f"{row.progress.done + row.progress.set_aside} of {row.progress.total}", width=90
+    ),
+    held=text("held", lambda row: str(row.progress.held_by_others), width=60),
+    order=text("order", lambda row: sentences.ORDER_WORDS[row.asks.order], width=200),
+    rubric=text("rubric", lambda row: row.rubric, width=110),
+    by=text("by", lambda row: row.by, width=90),
+    due_at=text("due, UTC", sentences.due, width=150),
+)
 
 
 def queues_by_state(rows: Sequence[QueueRow]) -> None:
@@ -46,21 +49,13 @@ def queues_by_state(rows: Sequence[QueueRow]) -> None:
         muted("None yet.")
         result(_QUEUES)
         return
-    act_table(
-        {
-            "queue": [wording.plain(row.progress.name) for row in rows],
-            "done": [f"{row.progress.done + row.progress.set_aside} of {row.progress.total}" for row in rows],
-            "held": [str(row.progress.held_by_others) for row in rows],
-            "order": [sentences.ORDER_WORDS[row.asks.order] for row in rows],
-            "rubric": [wording.plain(row.rubric) or wording.MISSING for row in rows],
-            "by": [wording.plain(row.by) for row in rows],
-            "due, UTC": [sentences.due(row) for row in rows],
-            "act": ["Undo"] * len(rows),
-        },
-        _WIDTHS,
+    record_table(
+        _ACTIVE,
+        rows,
         key=f"queues {rows[0].progress.queue} {len(rows)}",
         alt="Queues",
         phone=_PHONE,
+        labels=["Undo"] * len(rows),
         on_click=lambda row: (
             actions.take_back(rows[row].progress.queue, at=_QUEUES) if row < len(rows) else None
         ),

@@ -23,7 +23,7 @@ from dashboard.widgets.fields import choice, lazy_popover
 from dashboard.widgets.parts import both_ends, command, empty, muted, section, small
 from dashboard.widgets.results import result
 from dashboard.widgets.review import open_item
-from dashboard.widgets.tables import ACT_PX, act_table
+from dashboard.widgets.tables import ACT_PX, record_table
 from dashboard.wording import Markdown, Words
 
 _FIELD: Final = "review queue"
@@ -45,7 +45,6 @@ _RENAMED: Final = "review renamed"
 # Last judgements
 SHOWN: Final = 20
 _HERE: Final = "review last"
-_WIDTHS: Final = {"when, UTC": 116, "queue": 110, "about": 300, "judgement": 110}
 _PHONE: Final = {"act": ACT_PX, "judgement": 90, "about": 150}
 
 _BROWSERS: Final = 12
@@ -231,20 +230,14 @@ def last() -> None:
             muted("You have no active judgement yet.")
             result(_HERE)
             return
-        cells: dict[str, Sequence[object]] = {
-            **sentences.last_table(
-                rows,
-                layers=judging.layer_names(queries.layers()),
-                year_of_ms=reading().frame.last_at_ms,
-            )
-        }
-        cells["act"] = ["Undo"] * len(rows)
-        act_table(
-            cells,
-            _WIDTHS,
+        record_table(
+            sentences.last_table(judging.layer_names(queries.layers())),
+            rows,
             key=f"my last {rows[0].id} {len(rows)}",
             alt="My last judgements",
             phone=_PHONE,
+            year_of_ms=reading().frame.last_at_ms,
+            labels=["Undo"] * len(rows),
             on_click=lambda row: actions.take_back(rows[row].id, at=_HERE) if row < len(rows) else None,
         )
         _several(rows)
