@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from core.columns import ArmColumns
 from core.explained import NOT_OFFERED, chance_words
-from core.flows.queries import BatchPreview
+from core.flows.queries import ArmBelief, BatchPreview
 from core.records.learner import LearnerSettings
 from core.records.observation import Observation
 from dashboard import wording
-from dashboard.sentences import Belief, Phrase, Sentence, composed
+from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.sentences.inclusion import error_words
 from dashboard.wording import Markdown, Words
 
@@ -109,7 +109,7 @@ def consequence(columns: ArmColumns, settings: LearnerSettings) -> Words:
     )
 
 
-def effect_table(before: Belief, after: Belief, *, n_arms: int) -> dict[str, list[Markdown]]:
+def effect_table(before: ArmBelief, after: ArmBelief, *, n_arms: int) -> dict[str, list[Markdown]]:
     """Before, after and change of one arm, as the small table of the reward form says it, in Markdown."""
     widths = (before.upper - before.lower, after.upper - after.lower)
     rows: list[tuple[Words, ...]] = [
