@@ -13,8 +13,8 @@ from core.maths.statistics.agreement import Agreement
 from core.records.agreement import RELIABLE, TENTATIVE
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.chart import Chart, Trace, chart_of, joined, scatter
-from dashboard.figures.ladder import COMPACT_ROW_PX, ROW_PX, rung_axis
+from dashboard.figures.chart import Chart, Trace, chart_of, scatter
+from dashboard.figures.ladder import COMPACT_ROW_PX, ROW_PX, intervals, rung_axis
 from dashboard.figures.theme import Tokens
 from dashboard.wording import Words
 
@@ -187,17 +187,8 @@ def _traces(shown: Sequence[Bar], look: Tokens, shift: float) -> list[Trace]:
     known = [
         (row, bar, bar.agreement.alpha) for row, bar in enumerate(shown) if bar.agreement.alpha is not None
     ]
-    limits = [
-        (row, bar.agreement.lower, bar.agreement.upper)
-        for row, bar, _ in known
-        if bar.agreement.lower is not None and bar.agreement.upper is not None
-    ]
-    lines: Trace = scatter(
-        "lines",
-        joined([[lower, upper] for _, lower, upper in limits]),
-        joined([[row + shift] * 2 for row, *_ in limits]),
-        line={"color": look.chart_accent, "width": theme.LADDER_LINE_PX},
-    )
+    limits = [(row, bar.agreement.lower, bar.agreement.upper) for row, bar, _ in known]
+    lines = intervals(limits, look.chart_accent, shift)
     marks: Trace = scatter(
         "markers",
         [value for *_, value in known],

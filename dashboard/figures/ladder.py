@@ -28,8 +28,6 @@ _TRUTH_PX: Final = 14
 NUMBER_SHIFTS: Final = {"mean": 47, "95% interval": 126, "pulls": 179}
 """Right edges of the number columns, in px from the chart's right end."""
 
-_ROW_PX: Final = 26
-_COMPACT_ROW_PX: Final = 42
 _NAME_PX: Final = 250
 _NUMBERS_PX: Final = 110
 _TOP_PX, _BOTTOM_PX = 12, 46
@@ -59,22 +57,32 @@ def rung_axis(look: Tokens, n_rows: int, **more: object) -> dict[str, Any]:
 def rungs(arms: Sequence[ArmRow], look: Tokens, *, yaxis: str = "y", compact: bool = False) -> list[Trace]:
     """Return intervals, one trace per type, then the means of all arms in one trace, then planted values."""
     shift = 0.2 if compact else 0.0
-    traces = [_intervals(arms, kind, look, yaxis, shift) for kind in ARM_TYPES]
+    traces = [
+        intervals(
+            [(at, row.lower, row.upper) for at, row in enumerate(arms) if row.type == kind],
+            look.types[kind].mark,
+            shift,
+            yaxis=yaxis,
+        )
+        for kind in ARM_TYPES
+    ]
     return [trace for trace in traces if len(trace["x"])] + [
         _means(arms, look, yaxis, shift),
         *_truths(arms, look, yaxis, shift),
     ]
 
 
-def _intervals(arms: Sequence[ArmRow], kind: str, look: Tokens, yaxis: str, shift: float) -> Trace:
-    own = [(index, row) for index, row in enumerate(arms) if row.type == kind]
-    mark = {token: value.mark for token, value in look.types.items()}
+def intervals(
+    limits: Sequence[tuple[int, float | None, float | None]], colour: str, shift: float, **more: str
+) -> Trace:
+    """Return a line in each row whose limits are known, ``shift`` below the middle of the row."""
+    known = [(at, lower, upper) for at, lower, upper in limits if lower is not None and upper is not None]
     return scatter(
         "lines",
-        joined([[row.lower, row.upper] for _, row in own]),
-        joined([[index + shift] * 2 for index, _ in own]),
-        yaxis=yaxis,
-        line={"color": next(value for name, value in mark.items() if name == kind), "width": 3},
+        joined([[lower, upper] for _, lower, upper in known]),
+        joined([[at + shift] * 2 for at, *_ in known]),
+        **more,
+        line={"color": colour, "width": theme.LADDER_LINE_PX},
     )
 
 
@@ -182,7 +190,7 @@ def _above(arms: Sequence[ArmRow], look: Tokens, *, numbered: bool, yref: str) -
 
 def dumbbells(arms: Sequence[ComparedArm], look: Tokens, *, compact: bool = False) -> Chart:
     """Return a row per arm on the axis from 0 to 1; a narrow window has the names above the lines."""
-    row_px = _COMPACT_ROW_PX if compact else _ROW_PX
+    row_px = COMPACT_ROW_PX if compact else ROW_PX
     places = list(range(len(arms)))
     marks = [look.types[wording.type_of(one.arm)] for one in arms]
     lines: Trace = scatter(

@@ -14,7 +14,7 @@ from core.records.estimate import Estimate
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Cell, Chart, Trace, chart_of, joined, scatter, single, upright
-from dashboard.figures.ladder import COMPACT_ROW_PX, ROW_PX, rung_axis
+from dashboard.figures.ladder import COMPACT_ROW_PX, ROW_PX, intervals, rung_axis
 from dashboard.figures.theme import Tokens
 from dashboard.wording import Words
 
@@ -259,12 +259,7 @@ def pairs(comparison: ModelComparison, look: Tokens, *, compact: bool = False) -
     )
     shift = 0.2 if compact else 0.0
     known = [(row, pair.difference) for row, pair in enumerate(shown) if pair.difference.value is not None]
-    lines: Trace = scatter(
-        "lines",
-        joined([_numbers(one)[::2] for _, one in known if one.lower is not None]),
-        joined([[row + shift] * 2 for row, one in known if one.lower is not None]),
-        line={"color": look.chart_accent, "width": theme.LADDER_LINE_PX},
-    )
+    lines = intervals([(row, one.lower, one.upper) for row, one in known], look.chart_accent, shift)
     marks: Trace = scatter(
         "markers",
         [one.value or 0.0 for _, one in known],

@@ -16,8 +16,8 @@ from core.records.evaluation import LABELS
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.agreement import figure
-from dashboard.figures.chart import Chart, Trace, chart_of, joined, scatter, single
-from dashboard.figures.ladder import COMPACT_ROW_PX, rung_axis
+from dashboard.figures.chart import Chart, Trace, chart_of, scatter, single
+from dashboard.figures.ladder import COMPACT_ROW_PX, intervals, rung_axis
 from dashboard.figures.theme import Tokens
 from dashboard.wording import Words
 
@@ -50,7 +50,9 @@ def spreads(rows: Sequence[SpreadRow], look: Tokens, *, of: Words, compact: bool
         annotations=_beside(shown, look, row_px, compact=compact),
     )
     alt = f"Scores of {wording.things(len(shown), of[:-1], of)}: {_spoken(shown)}."
-    traces = [_dots(shown, look, shift), _intervals(shown, look, shift), _means(shown, look, shift)]
+    limits = [(row, one.spread.score.lower, one.spread.score.upper) for row, one in enumerate(shown)]
+    lines = intervals(limits, look.chart_accent, shift)
+    traces = [_dots(shown, look, shift), lines, _means(shown, look, shift)]
     return chart_of(traces, layout, alt=alt, table=_table(rows))
 
 
@@ -87,20 +89,6 @@ def _tenth(index: int) -> str:
     """
     end = "1" if index == N_BINS - 1 else f"below {(index + 1) / N_BINS:g}"
     return f"{index / N_BINS:g} to {end}"
-
-
-def _intervals(shown: Sequence[SpreadRow], look: Tokens, shift: float) -> Trace:
-    known = [
-        (row, one.spread.score.lower, one.spread.score.upper)
-        for row, one in enumerate(shown)
-        if one.spread.score.lower is not None and one.spread.score.upper is not None
-    ]
-    return scatter(
-        "lines",
-        joined([[lower, upper] for _, lower, upper in known]),
-        joined([[row + shift] * 2 for row, *_ in known]),
-        line={"color": look.chart_accent, "width": theme.LADDER_LINE_PX},
-    )
 
 
 def _means(shown: Sequence[SpreadRow], look: Tokens, shift: float) -> Trace:

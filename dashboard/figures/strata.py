@@ -11,8 +11,8 @@ import numpy as np
 from core.maths.statistics.savings import Comparison, Estimate, Savings
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.chart import Chart, Trace, chart_of, joined, round_ticks, scatter, upright
-from dashboard.figures.ladder import COMPACT_ROW_PX, ROW_PX, rung_axis
+from dashboard.figures.chart import Chart, Trace, chart_of, round_ticks, scatter, upright
+from dashboard.figures.ladder import COMPACT_ROW_PX, ROW_PX, intervals, rung_axis
 from dashboard.figures.theme import Tokens
 
 MAX_STRATA: Final = 24
@@ -130,28 +130,21 @@ def _guides(shown: Sequence[Stratum], low: float, look: Tokens) -> list[dict[str
     return guides
 
 
-def _colour(row: Stratum, look: Tokens) -> str:
-    return look.chart_accent if row.is_whole else look.runs["baseline"]
+def _colour(is_whole: bool, look: Tokens) -> str:
+    return look.chart_accent if is_whole else look.runs["baseline"]
 
 
 def _lines(shown: Sequence[Stratum], look: Tokens, shift: float) -> list[Trace]:
     """Return the intervals: all runs in the accent colour, models and channels in grey."""
-    known = [
-        (index, row, row.lower, row.upper)
-        for index, row in enumerate(shown)
-        if row.lower is not None and row.upper is not None
-    ]
-    parts = [[part for part in known if part[1].is_whole == whole] for whole in (True, False)]
-    return [
-        scatter(
-            "lines",
-            joined([[lower, upper] for _, _, lower, upper in part]),
-            joined([[index + shift] * 2 for index, *_ in part]),
-            line={"color": _colour(part[0][1], look), "width": theme.LADDER_LINE_PX},
+    traces = [
+        intervals(
+            [(at, row.lower, row.upper) for at, row in enumerate(shown) if row.is_whole == is_whole],
+            _colour(is_whole, look),
+            shift,
         )
-        for part in parts
-        if part
+        for is_whole in (True, False)
     ]
+    return [trace for trace in traces if len(trace["x"])]
 
 
 def _marks(shown: Sequence[Stratum], look: Tokens, shift: float) -> Trace:
@@ -162,7 +155,7 @@ def _marks(shown: Sequence[Stratum], look: Tokens, shift: float) -> Trace:
         marker={
             "symbol": ["diamond" if row.is_whole else "circle" for row in shown],
             "size": [12 if row.is_whole else 10 for row in shown],
-            "color": [_colour(row, look) for row in shown],
+            "color": [_colour(row.is_whole, look) for row in shown],
             "line": {"width": 1, "color": look.page},
             "opacity": 1,
         },
