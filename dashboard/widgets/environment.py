@@ -14,14 +14,23 @@ from core.records.episode import BASES, Finding, Scale
 from core.records.estimate import Missing
 from dashboard import actions, pages, queries, wording
 from dashboard.figures.rewards import distribution, pairs, progress
-from dashboard.figures.theme import Severity
 from dashboard.reading import pictured_once, reading
 from dashboard.sentences import rewards
 from dashboard.sentences.episode import step_name, step_request, threshold
 from dashboard.widgets import address
 from dashboard.widgets.charts import chart
 from dashboard.widgets.fields import choice
-from dashboard.widgets.parts import as_table, link, muted, not_named, quoted, section, small, small_table
+from dashboard.widgets.parts import (
+    as_table,
+    link,
+    muted,
+    not_named,
+    quoted,
+    section,
+    sign,
+    small,
+    small_table,
+)
 from dashboard.widgets.results import result
 from dashboard.wording import Markdown, Words
 
@@ -35,12 +44,6 @@ _NUMBERS: Final = 3
 _SHOWN: Final = 5
 """Steps of one of them that are drawn below a critical finding."""
 _FEWEST: Final = 10
-_ICONS: Final[dict[Severity, str]] = {
-    "critical": "error",
-    "warning": "warning",
-    "notice": "info",
-    "info": "check_circle",
-}
 
 # Models on the same tasks
 MODELS: Final = "compared"
@@ -203,13 +206,11 @@ def findings(story: EnvironmentStory) -> None:
 
 def _finding(finding: Finding) -> None:
     severity = rewards.FINDING_SEVERITY[finding.kind]
-    colour = reading().tokens.severities[severity]
-    icon = f':color[:material/{_ICONS[severity]}:]{{foreground="{colour}"}}'
     name = rewards.FINDING_WORDS[finding.kind]
     with st.container(border=True, gap="xsmall"):
         sure = small(rewards.certainty_words(finding))
         st.markdown(
-            f"{icon}&nbsp; **{name}.** {wording.literal(finding.seen)} {sure}"
+            f"{sign(severity)}&nbsp; **{name}.** {wording.literal(finding.seen)} {sure}"
             f"  \n:gray[{wording.literal(finding.advice)}]"
         )
         steps = _by_episode(finding.steps)
@@ -313,9 +314,8 @@ def _shown(comparison: ModelComparison, head: st.delta_generator.DeltaGenerator)
 def scale_form(story: EnvironmentStory) -> None:
     """Show the scale in force, and a form that previews how many episodes another scale makes a success."""
     one = story.summary
-    section(
-        "Scale", f"in force: {rewards.scale_words(one.scale, declared=one.declared)}, {_threshold(story)}"
-    )
+    in_force = rewards.scale_words(one.scale, declared=one.declared)
+    section("Scale", f"in force: {in_force}, success {threshold(one.scale)}")
     if not reading().may("settings"):
         return
     _guess(story)
@@ -346,10 +346,6 @@ def scale_form(story: EnvironmentStory) -> None:
                 width="content",
             )
         result("scale")
-
-
-def _threshold(story: EnvironmentStory) -> Words:
-    return f"success {threshold(story.summary.scale)}"
 
 
 def _guess(story: EnvironmentStory) -> None:

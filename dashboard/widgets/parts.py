@@ -22,7 +22,7 @@ from core.records.status import Compacted
 from core.settings import DEFAULT_LEARNER, default_database
 from dashboard import actions, pages, wording
 from dashboard.configuration import PACKAGE
-from dashboard.figures.theme import LIGHT, Tokens
+from dashboard.figures.theme import LIGHT, Severity, Tokens
 from dashboard.pages import HELP, OVERVIEW, PAGES, Page
 from dashboard.reading import reading
 from dashboard.sentences import Phrase, Sentence
@@ -40,6 +40,12 @@ log = logging.getLogger(__name__)
 _FOLDER: Final = PACKAGE / "app_pages"
 _PAGES: Final = "armscope pages"
 _NAME_CHARS: Final = 60
+_ICONS: Final[dict[Severity, str]] = {
+    "critical": "error",
+    "warning": "warning",
+    "notice": "info",
+    "info": "check_circle",
+}
 
 
 def sentence(parts: Sentence, look: Tokens) -> None:
@@ -92,6 +98,11 @@ def chip(kind: ArmType) -> Words:
 def chipped(arm: str) -> Markdown:
     """Return an arm's type and short name as Markdown."""
     return f"{chip(wording.type_of(arm))} {wording.literal(wording.short_name(arm))}"
+
+
+def sign(severity: Severity) -> Markdown:
+    """Return the icon of a severity in its colour, as Markdown."""
+    return f':color[:material/{_ICONS[severity]}:]{{foreground="{reading().tokens.severities[severity]}"}}'
 
 
 def both_ends(*, wrap: bool = True) -> DeltaGenerator:

@@ -23,7 +23,7 @@ from dashboard.sentences import Sentence
 from dashboard.sentences import acts as sentences
 from dashboard.widgets.address import NAMED_ARMS, RESET_ARMS, RESET_SCOPE
 from dashboard.widgets.fields import choice, several_arms
-from dashboard.widgets.parts import small
+from dashboard.widgets.parts import sign, small
 from dashboard.widgets.results import record_history, refusal
 from dashboard.widgets.tables import ACT_PX, ALL_AT_ONCE, by_head, config_of, frame_of, shown_table
 from dashboard.wording import Words
@@ -133,10 +133,8 @@ def confirmation(scope: Scope, shown: ResetPreview) -> None:
     """Show the consequence, the phrase, and a button that is disabled until the phrase was typed."""
     n_arms = len(shown.columns)
     phrase = phrase_for(n_arms)
-    warning = reading().tokens.severities["warning"]
     with st.container(border=True):
-        icon = f':color[:material/warning:]{{foreground="{warning}"}}'
-        st.markdown(f"{icon} {sentences.consequence(shown.columns, reading().frame.settings)}")
+        st.markdown(f"{sign('warning')} {sentences.consequence(shown.columns, reading().frame.settings)}")
         with st.container(horizontal=True, vertical_alignment="bottom"):
             typed = st.text_input(
                 f"Type “{phrase}” to confirm", key=TYPED, live=True, width=320, autocomplete="off"

@@ -18,7 +18,7 @@ from dashboard.actions import Result
 from dashboard.pages import Page
 from dashboard.reading import reading
 from dashboard.widgets import address
-from dashboard.widgets.parts import link, muted
+from dashboard.widgets.parts import link, muted, sign
 from dashboard.widgets.tables import record_table
 from dashboard.wording import Markdown, Words
 
@@ -60,12 +60,9 @@ def finish(above: DeltaGenerator) -> None:
 
 def _draw(last: Result, onward: tuple[Page, Words] | None) -> None:
     flash = last.flash
-    severity = reading().tokens.severities["critical" if flash.failed else "info"]
-    icon = "error" if flash.failed else "check_circle"
+    icon = sign("critical" if flash.failed else "info")
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="result of the act"):
-        st.markdown(
-            f':color[:material/{icon}:]{{foreground="{severity}"}}&ensp;{flash.text}', width="content"
-        )
+        st.markdown(f"{icon}&ensp;{flash.text}", width="content")
         if flash.act is not None and not flash.failed:
             st.button(
                 "Undo",

@@ -29,7 +29,6 @@ from dashboard import actions, pages, queries, wording
 from dashboard.figures.densities import MAX_CHOSEN
 from dashboard.figures.saving import saved_share, spark
 from dashboard.figures.saving import saving as picture_of
-from dashboard.figures.theme import Severity
 from dashboard.pages import Page
 from dashboard.reading import pictured_once, reading
 from dashboard.sentences import achieved
@@ -39,16 +38,10 @@ from dashboard.sentences import overview as sentences
 from dashboard.widgets import address
 from dashboard.widgets.charts import chart
 from dashboard.widgets.fields import lazy_popover
-from dashboard.widgets.parts import both_ends, how_it_is_computed, link, muted, paragraphs, small
+from dashboard.widgets.parts import both_ends, how_it_is_computed, link, muted, paragraphs, sign, small
 from dashboard.widgets.results import result
 from dashboard.wording import Markdown
 
-ICONS: Final[dict[Severity, str]] = {
-    "critical": "error",
-    "warning": "warning",
-    "notice": "info",
-    "info": "check_circle",
-}
 PAGE_OF: Final[dict[AttentionKind, Page]] = {
     "poisoned": pages.EVIDENCE,
     "drifting": pages.EVIDENCE,
@@ -140,12 +133,10 @@ def _row(item: Attention, index: int) -> None:
         min_pulls=here.frame.settings.min_pulls,
         year_of_ms=here.frame.last_at_ms,
     )
-    colour = here.tokens.severities[item.severity]
-    icon = f':color[:material/{ICONS[item.severity]}:]{{foreground="{colour}"}}'
     with st.container(
         horizontal=True, vertical_alignment="center", gap="small", wrap=False, key=f"attention {index}"
     ):
-        st.markdown(icon, width="content")
+        st.markdown(sign(item.severity), width="content")
         st.markdown(f"**{claim.claim}**  \n{small(claim.evidence)}", width="stretch")
         _links(item, claim.label)
 
@@ -206,11 +197,9 @@ def saving(overview: Overview) -> None:
 def _beside(overview: Overview) -> None:
     here = reading()
     guardrail = gain_sentences.failures(overview.savings)
-    colour = here.tokens.severities[guardrail.severity]
-    icon = f':color[:material/{ICONS[guardrail.severity]}:]{{foreground="{colour}"}}'
     saved = queries.savings()
     lines = (money_sentences.month(saved, here.pages.clock()), achieved.next_step(saved))
-    paragraphs(f"{icon}&ensp;{guardrail.words}", *filter(None, lines))
+    paragraphs(f"{sign(guardrail.severity)}&ensp;{guardrail.words}", *filter(None, lines))
     with st.container(horizontal=True, gap="small"):
         how_it_is_computed("savings", "savings")
         if (not money_sentences.is_money(saved) or here.frame.unpriced) and here.may("settings"):
