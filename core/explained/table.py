@@ -168,11 +168,13 @@ def minute(
     head: str, at_ms: Callable[[Row], int | None], missing: str = "unknown", *, width: int = 0
 ) -> Field[Row]:
     """Return a field that is a time with its minute."""
-
-    def cell(row: Row) -> str:
-        return missing if at_ms(row) is None else time_words(at_ms(row))
-
-    return Field(head, cell, "time", at_ms, width=width)
+    return Field(
+        head,
+        lambda row: missing if at_ms(row) is None else time_words(at_ms(row)),
+        "time",
+        at_ms,
+        width=width,
+    )
 
 
 def _written(value: float | None, form: str, missing: str) -> str:

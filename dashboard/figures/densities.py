@@ -124,7 +124,7 @@ def _shades(arms: Sequence[ArmRow], look: Tokens) -> list[Trace]:
     """
     traces = []
     for kind in ARM_TYPES:
-        own = [_between(row) for row in arms if row.type == kind]
+        own = [between(row) for row in arms if row.type == kind]
         if own:
             trace = _line(own, look.types[kind].mark, width=0, dash="solid")
             trace["x"] = single(np.concatenate([x for x, _ in own]))
@@ -134,9 +134,9 @@ def _shades(arms: Sequence[ArmRow], look: Tokens) -> list[Trace]:
     return traces
 
 
-def _between(row: ArmRow) -> _Curve:
+def between(row: ArmRow, *, points: int = 61) -> _Curve:
     """Return the piece of a curve between the limits, from the ground and back to it."""
-    x = np.linspace(row.lower, row.upper, 61)
+    x = np.linspace(row.lower, row.upper, points)
     height = np.asarray(beta.density(row.alpha, row.beta, x), dtype=np.float64)
     x, height = x[np.isfinite(height)], height[np.isfinite(height)]
     return np.concatenate([x[:1], x, x[-1:]]), np.concatenate([[0.0], height, [0.0]])[: len(x) + 2]

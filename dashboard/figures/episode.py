@@ -337,18 +337,12 @@ def _end_name(view: EpisodeView, look: Tokens) -> list[dict[str, Any]]:
     last = _last(view)
     if last is None:
         return []
-    words = {
-        "finished": "finished",
-        "unfinished": "unfinished",
-        "incomplete": "incomplete",
-        "broken": "broken",
-    }[view.status]
     total = "" if view.total is None else f"{wording.paid(view.total)}, "
     is_right = last.number > (view.steps[0].number + view.steps[-1].number) / 2
     return [
         theme.label(
             look,
-            f"<b>{total}{words}</b>",
+            f"<b>{total}{view.status}</b>",
             x=last.number,
             y=1,
             yref="paper",

@@ -89,13 +89,7 @@ def arm_path(
         margin=(34, 52, *_MARGIN[2:]) if compact else _MARGIN,
         xaxis=day_axis(look, history.path.day),
         **({} if compact else SELECTS),
-        yaxis=theme.axis(
-            look,
-            grid=True,
-            title="" if compact else "mean",
-            range=[0, 1.005],
-            **theme.ticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.50", "0.75", "1"]),
-        ),
+        yaxis=theme.probability_axis(look, "" if compact else "mean") | {"range": [0, 1.005]},
         shapes=[*(_upright(one, look) for one in letters), *(_break(one.since_ms, look) for one in broken)],
         annotations=[
             *(_letter(one, look) for one in letters),

@@ -13,7 +13,7 @@ from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.arms import ArmRow
 from dashboard.figures.chart import Chart, Trace, chart_of, scatter
-from dashboard.figures.densities import curve, curve_line
+from dashboard.figures.densities import between, curve, curve_line
 from dashboard.figures.theme import Tokens
 
 _HEIGHT_PX: Final = 326
@@ -71,17 +71,11 @@ def then_now(row: ArmRow, earlier: Earlier | None, look: Tokens, *, ghost: str =
 def _traces(row: ArmRow, shapes: _Shapes, look: Tokens) -> list[Trace]:
     now, was, prior, top = shapes
     mark = look.types[row.type].mark
-    inside = np.linspace(row.lower, row.upper, 81)
-    height = np.asarray(beta.density(row.alpha, row.beta, inside), dtype=np.float64)
-    finite = np.isfinite(height)
-    inside, height = inside[finite], np.minimum(height[finite], top)  # it may rise without end at 0 and 1
+    inside, height = between(row, points=81)
     shade = curve_line(
-        np.concatenate([inside[:1], inside, inside[-1:]]),
-        np.concatenate([[0.0], height, [0.0]])[: len(inside) + 2],
-        mark,
-        0,
-        "solid",
-    ) | {"fill": "tozeroy", "fillcolor": theme.faded(mark, theme.SHADE)}
+        inside, np.minimum(height, top), mark, 0, "solid"
+    )  # it may rise without end at 0 and 1
+    shade |= {"fill": "tozeroy", "fillcolor": theme.faded(mark, theme.SHADE)}
     ground = -_GROUND / 2 * top
     traces = [shade, curve_line(*prior, look.ghost, 1.5, "2px,3px")]
     if was is not None:

@@ -11,7 +11,7 @@ from core.columns import Floats, Ints
 from core.maths.posterior import beta
 from core.maths.posterior.bands import TYPICAL_WIDTHS
 from core.maths.statistics.confidence import Confidence, ReferenceCurve
-from core.records.arm import ARM_TYPES, BAND_FLOORS, BANDS, Band
+from core.records.arm import ARM_TYPES, BAND_FLOORS, BANDS, ArmType, Band
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Chart, Trace, chart_of, scatter
@@ -195,9 +195,9 @@ def _spoken(known: Confidence) -> str:
     )
 
 
-def _marks(known: Confidence, places: Ints, kind: str, look: Tokens) -> Trace:
+def _marks(known: Confidence, places: Ints, kind: ArmType, look: Tokens) -> Trace:
     own = [int(index) for index in places if known.types[int(index)] == kind]
-    tokens = next(of_type for name, of_type in look.types.items() if name == kind)
+    tokens = look.types[kind]
     crowded = len(places) > _CROWD
     return scatter(
         "markers",

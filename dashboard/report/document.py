@@ -121,7 +121,7 @@ def _lines(facts: Facts) -> tuple[str, ...]:
     month = filter(None, [money_sentences.month(facts.savings, facts.created_at_ms)])
     return (
         *((gain_sentences.failures(overview.savings).words, *month) if selects else ()),
-        overview_sentences.bands(overview.bands, facts.frame.settings.min_pulls, selects=selects),
+        _bands(facts),
         *_claims(facts)[:1],
     )
 
@@ -193,18 +193,13 @@ def _attention(facts: Facts) -> Section:
 
 def _key_figures(facts: Facts) -> Section:
     overview = facts.overview
-    cards = [Card(label=label, value=value, change=change) for label, value, change in _figure_words(facts)]
+    shown = [overview_sentences.figure_card(figure, overview) for figure in overview.figures]
+    cards = [Card(label=label, value=value, change=change) for label, value, change in shown]
     return Section(
         title="Key figures",
         query=facts.questions["overview"],
         cards=tuple(cards),
-        lines=(
-            overview_sentences.bands(
-                overview.bands,
-                facts.frame.settings.min_pulls,
-                selects=not overview_sentences.is_imported(overview),
-            ),
-        ),
+        lines=(_bands(facts),),
         figures=(
             _figure(
                 "Arms by confidence band",
@@ -215,8 +210,11 @@ def _key_figures(facts: Facts) -> Section:
     )
 
 
-def _figure_words(facts: Facts) -> list[tuple[str, str, str | None]]:
-    return [overview_sentences.figure_card(figure, facts.overview) for figure in facts.overview.figures]
+def _bands(facts: Facts) -> str:
+    overview, least = facts.overview, facts.frame.settings.min_pulls
+    return overview_sentences.bands(
+        overview.bands, least, selects=not overview_sentences.is_imported(overview)
+    )
 
 
 def _savings(facts: Facts) -> Section:

@@ -23,6 +23,7 @@ from dashboard.widgets.parts import (
     both_ends,
     command,
     empty,
+    literal_cells,
     muted,
     paragraphs,
     section,
@@ -205,18 +206,12 @@ def beside(report: AgreementReport) -> None:
             if behind is not None:
                 with behind:
                     as_table(judging.each_two(report), alt="Agreement of each two raters")
-    table = {head: [_cell(one) for one in cells] for head, cells in judging.beside_rest(report).items()}
-    small_table(table, alt="Each rater beside all others")
+    small_table(literal_cells(judging.beside_rest(report)), alt="Each rater beside all others")
 
 
 def _first(report: AgreementReport) -> Words:
     note = judging.shown_of(len(report.graders), report.n_graders)
     return Words(f"; {note} raters" if note else "")
-
-
-def _cell(value: object) -> object:
-    """Return text of others in a table that reads Markdown."""
-    return wording.literal(value) if isinstance(value, str) else value
 
 
 def layers_fold() -> ExpanderContainer:
