@@ -156,7 +156,7 @@ class ModelComparison:
 
     @property
     def first_attempts(self) -> str:
-        """Why only first attempts are compared; "" where all are."""
+        """Reason why only first attempts are compared; "" where all are."""
         who = ", ".join(self.stopped)
         return (
             f"First attempts are compared: attempts of {who} end with the first success of a task."

@@ -36,7 +36,7 @@ class ClassColumns(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcomes(msgspec.Struct, frozen=True, kw_only=True):
-    """What selected runs achieve, less what baseline runs do: the guardrail of outcomes.
+    """Outcomes of selected runs, less those of baseline runs: the guardrail.
 
     ``source`` is the one source of all outcomes ("": none). ``means`` (0 to 1) are those of sessions, at one mix of
     coins, and make ``difference``, in points. Its interval holds however often one looks. ``known`` are the runs with

@@ -188,11 +188,11 @@ def loops_line(saved: Savings) -> Markdown:
         return Markdown("")
     n, large = saved.distribution.n_selected, saved.distribution.lower >= _LARGE * mean
     n_all, n_large = int(n.sum()), int(n[large].sum())
-    seen = wording.count(n_large) if n_large else "none"
+    how_many = wording.count(n_large) if n_large else "none"
     possible = 1 / float(scipy.special.betaincinv(n_large + 1, max(n_all - n_large, 1), 0.95))
     turns = 100 * _LOOP / share_saved
     return Markdown(
-        f"**Runaway runs**: {seen} of {wording.things(n_all, 'selected run')} used {_LARGE} times the mean, and "
+        f"**Runaway runs**: {how_many} of {wording.things(n_all, 'selected run')} used {_LARGE} times the mean, and "
         f"up to 1 in {wording.count(possible)} may. If 1 in {wording.count(turns)} used {_LOOP} times the mean, "
         "selecting would save nothing."
     )

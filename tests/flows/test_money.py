@@ -136,14 +136,14 @@ def share_a_cache(learner: Learner, *, gap_s: float, n_runs: int = 800) -> None:
     learner.change("seed_arms", [seed.key])
     for name, value in {"baseline_rate": 0.12, "k": 3, "sticky": "session", "prices": {"m": FULL}}.items():
         learner.change(name, value)
-    chance, now_ms, sent = np.random.default_rng(5), START_MS, dict[frozenset[str], int]()
+    chance, now_ms, last_ms = np.random.default_rng(5), START_MS, dict[frozenset[str], int]()
     runs = []
     for number in range(n_runs):
         now_ms += round(1000 * chance.exponential(gap_s))
         chosen = learner.select(arms, session=f"s{number}")
         prompt, prefix = frozenset(chosen.included), sum(map(costs.__getitem__, chosen.included))
-        is_warm = now_ms - sent.get(prompt, -(1 << 40)) <= 300_000
-        sent[prompt] = now_ms
+        is_warm = now_ms - last_ms.get(prompt, -(1 << 40)) <= 300_000
+        last_ms[prompt] = now_ms
         read, write = (prefix, 0) if is_warm else (0, prefix)
         output = round(280 * chance.lognormal(0, 0.3))
         runs.append(

@@ -242,12 +242,12 @@ def test_outcomes_are_the_fold_of_their_facts(tmp_path: Path, seed: int) -> None
     assert exported(third, tmp_path / "c.jsonl") == again
     assert is_clean(other)
     late = replace(other, clock=lambda: DAYS_LATER_MS)
-    kept = {
+    left = {
         run for run, (value, _) in expected.items() if value is not None and run not in history.fold.stated
     }
     compact(late, keep_days=1)
-    assert {run: one for run, one in shown(late).items() if run in kept} == {
-        run: expected[run] for run in kept
+    assert {run: one for run, one in shown(late).items() if run in left} == {
+        run: expected[run] for run in left
     }
     assert is_clean(other)
 

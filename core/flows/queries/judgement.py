@@ -126,8 +126,8 @@ def changes_in(
             causes=change.causes(mixed, mix, alone),
         )
 
-    found, read_beside = snapshot.together(changed, lambda: beside(ledger))
-    return found, ledger, read_beside
+    changes, read_beside = snapshot.together(changed, lambda: beside(ledger))
+    return changes, ledger, read_beside
 
 
 def _places(columns: ArmColumns, shifts: Sequence[change.Shift]) -> Ints:

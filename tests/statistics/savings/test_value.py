@@ -1,4 +1,4 @@
-"""What a saving buys: outcomes, policies, sessions, months and the checks, on runs whose truth is planted."""
+"""Outcomes, policies, sessions, months and the checks, on runs whose truth is planted."""
 
 from __future__ import annotations
 
@@ -172,9 +172,9 @@ def test_lost_selections_withhold_a_proof() -> None:
     assert (lost.overall.verdict, lost.lost.n_lost) == ("not_proven", (0, 150))
     hard = np.random.default_rng(11).random(1_600) < 0.22
     dear = replace(runs, tokens=np.where(hard, 90_000, 11_000))
-    kept = dear.where(~(hard & (np.array(runs.run_class) == "selected") & (np.arange(1_600) % 5 < 4)))
-    assert kept.tokens[np.array(kept.run_class) == "selected"].mean() < 20_000
-    assert answer_of(kept).overall.verdict == "not_proven"
+    left = dear.where(~(hard & (np.array(runs.run_class) == "selected") & (np.arange(1_600) % 5 < 4)))
+    assert left.tokens[np.array(left.run_class) == "selected"].mean() < 20_000
+    assert answer_of(left).overall.verdict == "not_proven"
 
 
 def test_few_sessions_that_cost_more_as_a_whole_prove_nothing() -> None:

@@ -178,7 +178,7 @@ def test_the_runs_that_separate_two_rates_do_so_at_the_same_design(failed: tuple
     assert now.limits is not None
     then = interval(n_runs / 2_598).limits
     assert then is not None
-    assert not then[0] <= 0 <= then[1], "so many runs tell"
+    assert not then[0] <= 0 <= then[1], "so many runs decide"
     few = interval(n_runs / 2_598 / 4).limits
     assert few is not None
     assert few[0] <= 0 <= few[1], "a quarter of them don't"

@@ -90,7 +90,7 @@ def per_step(paid: Paid) -> Finding | None:
 
 
 def unrelated(paid: Paid) -> Finding | None:
-    """Find payments on the way in episodes that fail whatever was paid."""
+    """Find payments on the way in episodes that fail at any payment."""
     ended = paid.finished & ~np.isnan(paid.last_reward)
     n = int(ended.sum())
     if n < MIN_EPISODES:

@@ -35,7 +35,7 @@ from core.records.arm import MICRO
 from core.records.estimate import Estimate
 from core.records.saving import Check, CheckName, CheckState
 
-SEEN_POINTS: Final = 5.0
+VISIBLE_POINTS: Final = 5.0
 """Points that a check must be able to see before it passes."""
 SUSPICIOUS: Final = 2.5
 """Standard errors of the share of baseline runs that leave room for lost runs."""
@@ -64,21 +64,21 @@ def checks(usage: UsageColumns, runs: SessionRuns, balance: Balance, left: Selec
             state="failed" if balance.fails else "passed",
             difference=no_estimate("no_probabilities", 1 - CHECK_ERROR),
         ),
-        _seen("share", _share(usage, runs)),
+        _checked("share", _share(usage, runs)),
         _unknown_usage(runs),
-        _seen("lost", share_difference(left.n_lost, left.n, CHECK_ERROR), is_certain=not any(left.n_lost)),
-        _seen("follow_ups", _follow_ups(runs), within=math.inf),
+        _checked("lost", share_difference(left.n_lost, left.n, CHECK_ERROR), is_certain=not any(left.n_lost)),
+        _checked("follow_ups", _follow_ups(runs), within=math.inf),
     )
 
 
 def _unknown_usage(runs: SessionRuns) -> Check:
-    drawn, unknown = is_recorded_coin(runs.prob_micro), runs.tokens == UNKNOWN
-    differs = difference(runs, unknown.astype(np.float64), drawn, CHECK_ERROR)
-    return _seen("unknown_usage", differs, is_certain=not (unknown & drawn).any())
+    by_coin, unknown = is_recorded_coin(runs.prob_micro), runs.tokens == UNKNOWN
+    differs = difference(runs, unknown.astype(np.float64), by_coin, CHECK_ERROR)
+    return _checked("unknown_usage", differs, is_certain=not (unknown & by_coin).any())
 
 
-def _seen(
-    name: CheckName, estimate: Estimate, *, is_certain: bool = False, within: float = SEEN_POINTS
+def _checked(
+    name: CheckName, estimate: Estimate, *, is_certain: bool = False, within: float = VISIBLE_POINTS
 ) -> Check:
     """Return a check that passes once it would see so many points, or where nothing can differ."""
     lower, upper = estimate.limits or (-100.0, 100.0)
@@ -192,12 +192,12 @@ class ClaimTerms:
     ) -> ClaimTerms:
         """Return the terms that checks allow."""
         state = {check.name: check.state for check in results}
-        kept = [n == 0 or n - gone >= MOSTLY_KNOWN * n for n, gone in zip(left.n, left.n_lost, strict=True)]
+        enough = [n == 0 or n - gone >= MOSTLY_KNOWN * n for n, gone in zip(left.n, left.n_lost, strict=True)]
         withheld: dict[VerdictReason, bool] = {
             "unbalanced": state["balance"] == "failed",
             "share_off": state["share"] == "failed",
             "lost_differ": state["lost"] == "failed",
-            "lost_open": not all(kept),
+            "lost_open": not all(enough),
             "unknown_differ": state["unknown_usage"] == "failed",
             "follow_ups_differ": state["follow_ups"] == "failed",
         }

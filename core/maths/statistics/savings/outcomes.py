@@ -89,11 +89,11 @@ def _cells(runs: SessionRuns, value: Floats, mask: Bools) -> _Cells:
 
 def outcomes(runs: SessionRuns, worse_by: float, error: float = OUTCOME_ERROR) -> Outcomes:
     """Return the guardrail of outcomes of drawn runs; ``worse_by`` points may be lost in "as much"."""
-    drawn = is_recorded_coin(runs.prob_micro)
-    known = drawn & np.isfinite(runs.achieved)
+    by_coin = is_recorded_coin(runs.prob_micro)
+    known = by_coin & np.isfinite(runs.achieved)
     is_selected = runs.is_selected
     n_runs, n_known = (
-        (int((mask & ~is_selected).sum()), int((mask & is_selected).sum())) for mask in (drawn, known)
+        (int((mask & ~is_selected).sum()), int((mask & is_selected).sum())) for mask in (by_coin, known)
     )
     cells = _cells(runs, np.nan_to_num(runs.achieved), known)
     value = cells.difference(error)
@@ -101,7 +101,7 @@ def outcomes(runs: SessionRuns, worse_by: float, error: float = OUTCOME_ERROR) -
     margin = _margin(runs.achieved[known & ~is_selected], worse_by)
     lower, upper = value.lower, value.upper
     if of_judged and lower is not None:
-        lower, upper = _worst(runs, drawn, error)
+        lower, upper = _worst(runs, by_coin, error)
     word = _word(lower, upper, margin)
     needed = None if word == "as_much" or of_judged or lower is None else _more(cells, margin, error)
     return Outcomes(
@@ -126,13 +126,13 @@ def _margin(baseline: Floats, worse_by: float) -> float:
     return min(worse_by, 50 * min(solved, 1 - solved))
 
 
-def _worst(runs: SessionRuns, drawn: Bools, error: float) -> tuple[float, float]:
+def _worst(runs: SessionRuns, by_coin: Bools, error: float) -> tuple[float, float]:
     """Return the lower limit with every missing run counted against selecting, and the upper one with it for it."""
     ends = []
     for of_selected in (0.0, 1.0):
         filled = np.where(runs.is_selected, of_selected, 1 - of_selected)
         value = np.where(np.isfinite(runs.achieved), runs.achieved, filled)
-        ends.append(_cells(runs, value, drawn).limits(error))
+        ends.append(_cells(runs, value, by_coin).limits(error))
     return ends[0][0], ends[1][1]
 
 

@@ -215,7 +215,7 @@ class ComparedRuns:
         self.n_strata = len(strata)
         self.is_randomised = is_recorded_coin(np.array([prob for *_, prob in strata], dtype=np.int64))
         self.is_declared = ~self.is_randomised & (np.array([prob for *_, prob in strata]) != UNKNOWN)
-        self._drawn = sampled
+        self._runs = sampled
         pairs = {pair: index for index, pair in enumerate(sorted({name[:2] for name in strata}))}
         self._pair = np.array([pairs[name[:2]] for name in strata], dtype=np.int64)
         self._sampled = None if sampled is None else _SampledRuns(sampled, places, ended_well=ended_well)
@@ -225,7 +225,7 @@ class ComparedRuns:
     @cached_property
     def balance(self) -> Balance:
         """The bets against the coin of the runs with known sessions."""
-        return Balance(n_draws=0, wealth=1.0, by=None) if self._drawn is None else balance(self._drawn)
+        return Balance(n_draws=0, wealth=1.0, by=None) if self._runs is None else balance(self._runs)
 
     @property
     def everything(self) -> Bools:
