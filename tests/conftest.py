@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from importlib.util import cache_from_source
@@ -146,6 +147,15 @@ def own_program() -> Iterator[None]:
     """Streamlit leaves a page it ran in the program's place, where processes that are started later would run it."""
     yield
     sys.modules["__main__"] = _PROGRAM
+
+
+@pytest.fixture(autouse=True)
+def folders_in_memory(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Temporary folders lie in memory, too; those of `tests/store` stay on the disk whose promises it tries."""
+    on_disk = "tests/store/" in request.node.nodeid
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", None if on_disk else memory_folder())
+        yield
 
 
 def pytest_configure(config: pytest.Config) -> None:
