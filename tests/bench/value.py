@@ -7,25 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from core.columns import HELD_COIN, UNKNOWN, Bools, Floats, Ints, SessionRuns
+from core.doors.python import open_learner
+from core.flows import queries
 from core.maths.statistics.savings.outcomes import outcomes
 from core.maths.statistics.savings.policies import policies
 from core.maths.statistics.savings.runs import ComparedRuns, as_usage
 from core.maths.statistics.savings.units import per_session
 from core.maths.statistics.savings.whole import headline
+from core.records.times import HOUR_MS
 from tests.bench.claims import LOOKS
 from tests.bench.harness import Row, Scale
+from tests.worlds import START_MS, put_empty_database
+from tests.worlds.caches import share_a_cache
 
 _FALSE_GOAL: Final = 7.0
 """28 of 400 worlds."""
 _MISSED_GOAL: Final = 20.0
 _COVERED_GOAL: Final = 5.0
 WORLDS: Final = 40
+_CACHED: Final = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -340,11 +347,27 @@ def claimed(world: Planted, n_looks: int, first_look: float) -> Claimed:
     )
 
 
-def misjudged(scale: Scale, _folder: Path) -> list[Row]:
+def misjudged(scale: Scale, folder: Path) -> list[Row]:
     """Share of planted worlds with a false claim, of missed savings, and of intervals of outcomes that miss."""
     n_pairs = scale.n_number_pairs
     n_worlds = 10 * WORLDS if n_pairs > WORLDS else min(WORLDS, 3 * n_pairs - 2)
-    return list(_rows(n_worlds, min(LOOKS, 4 * n_pairs)))
+    n_cached = min(n_worlds, _CACHED)
+    claims = [_proven_by_cache(folder / f"{seed}.db", seed) for seed in range(n_cached)]
+    note = "through the doors, looked at every 40 of 800 runs"
+    cached = _row("false claims: shared caches", sum(claims), n_cached, _FALSE_GOAL, note)
+    return [cached, *_rows(n_worlds, min(LOOKS, 4 * n_pairs))]
+
+
+def _proven_by_cache(file: Path, seed: int) -> bool:
+    """Return whether money was ever proven in a world in which the full prompt always costs less."""
+    put_empty_database(file)
+    dice, now_ms = np.random.default_rng(seed), count(START_MS, HOUR_MS)
+    with open_learner(
+        file, clock=lambda: next(now_ms), entropy=lambda: int(dice.integers(1 << 40))
+    ) as learner:
+        looks = share_a_cache(learner, gap_s=80, seed=seed)
+        monies = [queries.savings(learner.context).money for _ in looks]
+    return any(money is not None and money.verdict == "proven" for money in monies)
 
 
 def _rows(n_worlds: int, n_looks: int) -> Iterator[Row]:

@@ -22,8 +22,8 @@ from core.records.selection import Selection
 from dashboard.sentences import Phrase, Sentence, gain
 from dashboard.sentences import overview as sentences
 from tests.worlds import START_MS, put_empty_database
+from tests.worlds.caches import FULL, share_a_cache
 
-FULL = {"input": 3, "cache_read": 0.3, "cache_write_5m": 3.75, "cache_write_1h": 6, "output": 15}
 ARMS = [Arm(key=f"tool:other:t{number}", token_cost=250) for number in range(30)]
 TEN_MINUTES_MS = 600_000
 
@@ -128,45 +128,10 @@ def test_an_unknown_split_has_no_money_and_says_why(learner: Learner) -> None:
     )
 
 
-def share_a_cache(learner: Learner, *, gap_s: float, n_runs: int = 800) -> None:
-    """Record sessions of one run each, whose prompts any session reads again within five minutes."""
-    seed = Arm(key="tool:own:seed", token_cost=4_000)
-    arms = [seed, *(Arm(key=f"tool:other:t{number}", token_cost=500) for number in range(20))]
-    costs = {arm.key: arm.token_cost or 0 for arm in arms}
-    learner.change("seed_arms", [seed.key])
-    for name, value in {"baseline_rate": 0.12, "k": 3, "sticky": "session", "prices": {"m": FULL}}.items():
-        learner.change(name, value)
-    chance, now_ms, last_ms = np.random.default_rng(5), START_MS, dict[frozenset[str], int]()
-    runs = []
-    for number in range(n_runs):
-        now_ms += round(1000 * chance.exponential(gap_s))
-        chosen = learner.select(arms, session=f"s{number}")
-        prompt, prefix = frozenset(chosen.included), sum(map(costs.__getitem__, chosen.included))
-        is_warm = now_ms - last_ms.get(prompt, -(1 << 40)) <= 300_000
-        last_ms[prompt] = now_ms
-        read, write = (prefix, 0) if is_warm else (0, prefix)
-        output = round(280 * chance.lognormal(0, 0.3))
-        runs.append(
-            Run(
-                uid=f"r{number}",
-                inventory=Inventory(kind="declared", arms=tuple(one for one in arms if one.key in prompt)),
-                excluded=chosen.excluded,
-                selection=chosen,
-                run_class=chosen.run_class,
-                usage=Usage(input=400, output=output, cache_read=read, cache_write=write),
-                bill=(Spent(input=400, output=output, cache_read=read, cache_write_5m=write),),
-                session=f"s{number}",
-                model="m",
-                ended_at_ms=now_ms,
-            )
-        )
-    for first in range(0, n_runs, 200):
-        learner.record_runs(runs[first : first + 200])
-
-
 def test_a_draw_that_keeps_baseline_prompts_cold_proves_nothing(learner: Learner) -> None:
     """The full prompt on every request would cost less than half of what selecting costs."""
-    share_a_cache(learner, gap_s=80)
+    for _ in share_a_cache(learner, gap_s=80):
+        pass
     money = queries.savings(learner.context).money
     assert money is not None
     assert money.capped_percent.value is not None
@@ -178,7 +143,8 @@ def test_a_draw_that_keeps_baseline_prompts_cold_proves_nothing(learner: Learner
 
 
 def test_sessions_that_share_no_cache_have_no_bound(learner: Learner) -> None:
-    share_a_cache(learner, gap_s=36_000)
+    for _ in share_a_cache(learner, gap_s=36_000):
+        pass
     money = queries.savings(learner.context).money
     assert money is not None
     assert (money.verdict, money.bound_percent) == ("proven", None)
