@@ -206,11 +206,6 @@ class Attempts:
         self._has_looked = False
         self._problem: Exception | None = None
 
-    def soon(self, work: Callable[[], _T], limit_s: float) -> _T:
-        """Return the result of ``work``; raises `TimedOut` where it takes longer."""
-        self._same_process()
-        return self._threads.call(work, limit_s)
-
     @property
     def may_keep_texts(self) -> bool:
         """False once the learner is known to keep no texts."""
@@ -241,7 +236,8 @@ class Attempts:
                 self._known.add(
                     selection, is_all=arms is None, has_own_limits=options["budget_tokens"] is not None
                 )
-                self._refresh()
+                if self._known.is_due(time.monotonic()):
+                    self._threads.start(self._read_settings)
                 return selection
         selection = fallback(
             self._known.offered(arms),
@@ -266,11 +262,6 @@ class Attempts:
             problem.is_answer = True
             raise
         return selection
-
-    def _refresh(self) -> None:
-        """Read the settings in the background, at most once a minute."""
-        if self._known.is_due(time.monotonic()):
-            self._threads.start(self._read_settings)
 
     def _read_settings(self) -> None:
         with suppress(Exception), self._learner._within(self.limits.connect_s, _SEND_S):

@@ -43,7 +43,6 @@ MAX_COMMAND_CHARS: Final = 2_000
 MemberOf = Callable[[str, str], Actor | None]
 """(channel, sender) → the member behind them; None = unknown."""
 
-_ACTIONS: Final = "reset, reward, status"
 _USAGE: Final = "Usage: /learning reward <arm_id_or_label> [0..1]"
 _REASON: Final = "user feedback via /learning reward"
 _WHITE: Final = re.compile(rf"[{WHITE_SPACE}]")
@@ -104,7 +103,7 @@ def chat(
     name, _, rest = trimmed(_WHITE.sub(" ", command[1] or "")).partition(" ")
     answer = _ANSWERS.get(name.lower() or "status")
     if answer is None:
-        return f"Unknown learning action: {name[:_SHOWN_CHARS]}. Use: {_ACTIONS}"
+        return f"Unknown learning action: {name[:_SHOWN_CHARS]}. Use: {', '.join(sorted(_ANSWERS))}"
     if len(message.text) > MAX_COMMAND_CHARS:
         return f"A command has at most {MAX_COMMAND_CHARS:,} characters. Nothing was done."
     try:

@@ -19,6 +19,7 @@ import msgspec
 from core.doors.asynchronous import AsyncLearnerProtocol
 from core.doors.attempts import Limits
 from core.doors.protocol import ImportOptions, LearnerProtocol, recorded
+from core.doors.threads import Threads
 from core.doors.verbs import Methods, Verb, Verbs
 from core.errors import ArmscopeError, Closed, Denied, StoreError
 from core.flows.context import Context, open_context
@@ -128,7 +129,7 @@ class Learner(LearnerProtocol):
     def _counts(self) -> tuple[str, ...]:
         frame = resolve_name("core.flows.queries.frame:frame")
         try:
-            known = self._attempts.soon(lambda: frame(self.context), _SIZE_S)
+            known = Threads().call(lambda: frame(self.context), _SIZE_S)
         except Exception:  # a database that is away has a name all the same
             return ()
         return number_of(known.n_runs, "run"), number_of(known.n_arms, "arm")

@@ -52,8 +52,6 @@ _SPECIAL: Final = tuple(
     )
 )
 """Special-purpose networks of IANA's registries, and a cloud's own address, that count as global elsewhere."""
-_HTTPS: Final = 443
-_HTTP: Final = 80
 
 Resolve = Callable[[str, int], Sequence[str]]
 """Host and port → addresses."""
@@ -159,7 +157,7 @@ def _target(message: Message, resolve: Resolve) -> _Target:
     """Resolve the name once; all addresses must be allowed, and the first is used."""
     parts = urlsplit(message.webhook.url)
     name = parts.hostname or ""
-    port = parts.port or (_HTTPS if parts.scheme == "https" else _HTTP)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
         addresses = resolve(name, port)
     except (OSError, UnicodeError):

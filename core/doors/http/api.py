@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
-from base64 import b64encode
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import cache, lru_cache, partial
-from hashlib import sha256
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryDirectory
@@ -21,7 +18,7 @@ from jinja2 import Environment, FileSystemLoader
 from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http import files, own, schemas
 from core.doors.http.bodies import file_pieces
-from core.doors.http.guard import SAFE_HEADERS
+from core.doors.http.guard import SAFE_HEADERS, hash_within
 from core.doors.http.own import AT_LEARNER, FORMAT, check_fields, document_answer, parsed_input, tagged_answer
 from core.doors.http.refusals import http_error, refused
 from core.doors.http.routes import LearnerHandler, Route
@@ -226,13 +223,9 @@ def _page(status: int, base: str, problem: tuple[tuple[str, object], ...] = ()) 
         json=lambda value, indent=None: json.dumps(value, ensure_ascii=False, indent=indent),
         curl=partial(_curl, part, base),
     )
-    style = re.search("<style>(.*)</style>", page, re.DOTALL)
-    assert style is not None, "the page has a style"  # noqa: S101 - our own file
-    digest = b64encode(sha256(style[1].encode()).digest()).decode()
-    policy = f"{SAFE_HEADERS['content-security-policy']}; style-src 'sha256-{digest}'"
-    return HttpAnswer(
-        status, page.encode(), {"content-type": schemas.HTML, "content-security-policy": policy}
-    )
+    content = page.encode()
+    policy = f"{SAFE_HEADERS['content-security-policy']}; style-src {hash_within(content, 'style')}"
+    return HttpAnswer(status, content, {"content-type": schemas.HTML, "content-security-policy": policy})
 
 
 def _part(document: dict[str, Any], node: dict[str, Any]) -> Any:  # noqa: ANN401 - any JSON

@@ -11,7 +11,7 @@ import asyncio
 import sys
 from collections import OrderedDict
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
@@ -27,6 +27,7 @@ _SWEEP_S: Final = 5.0
 _TURNS: Final = 4
 """Turns of the event loop after which it has read the head that came with a new connection."""
 _FEWEST: Final = 32
+_Base: Any = AutoHTTPProtocol
 
 
 def raise_limit() -> int | None:
@@ -119,21 +120,7 @@ class Connections:
         self._sweep = asyncio.get_running_loop().call_later(_SWEEP_S, self._end_idle) if again else None
 
 
-if TYPE_CHECKING:
-
-    class _Base(asyncio.Protocol):
-        cycle: Any
-
-        def __init__(self, **arguments: Any) -> None: ...  # noqa: ANN401 - uvicorn's own
-
-        def on_response_complete(self) -> None: ...
-        def handle_websocket_upgrade(self, *arguments: Any) -> None: ...  # noqa: ANN401 - uvicorn's own
-
-else:
-    _Base = AutoHTTPProtocol
-
-
-class _Bounded(_Base):
+class _Bounded(_Base):  # type: ignore[misc]  # uvicorn names no type
     """Uvicorn's protocol of one connection; it reports the begin and end of each request to its `Connections`."""
 
     connections_of_all: Connections

@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 import re
 import time
+from base64 import b64encode
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from hashlib import sha256
 from ipaddress import ip_address, ip_network
 from threading import Lock
 from typing import Final
@@ -66,6 +68,12 @@ SAFE_HEADERS: Final = {
     "cache-control": "no-store",
 }
 """Headers of every answer, unless it has its own."""
+
+
+def hash_within(page: bytes, tag: str) -> str:
+    """Return the hash of what a page has within a tag, by which a policy allows it."""
+    content = page.partition(f"<{tag}>".encode())[2].rpartition(f"</{tag}>".encode())[0]
+    return f"'sha256-{b64encode(sha256(content).digest()).decode()}'"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,18 +6,15 @@ and query. A wrong method is 405, an unknown path 404; both are 503 while the st
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
-from re import DOTALL, search
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from core.doors.exchange import HttpAnswer, HttpCall, json_answer
-from core.doors.http.guard import SAFE_METHODS, check_body_type
+from core.doors.http.guard import SAFE_METHODS, check_body_type, hash_within
 from core.doors.http.routes import Route
 from core.doors.service import OPENCLAW, Service
 from core.errors import InvalidInput, NotApplicable, NotFound, StoreError
@@ -80,11 +77,10 @@ def _not_allowed(call: HttpCall, allowed: str) -> HttpAnswer:
 
 def _page_answer() -> HttpAnswer:
     """Return the page; its policy allows its own script and style by their hashes, and nothing else."""
-    hashes = {name: b64encode(sha256(_between(name)).digest()).decode() for name in ("script", "style")}
     policy = "; ".join(
         [
             "default-src 'none'",
-            *[f"{name}-src 'sha256-{digest}'" for name, digest in hashes.items()],
+            *[f"{name}-src {hash_within(_PAGE, name)}" for name in ("script", "style")],
             "connect-src 'self'",
             "img-src data:",
             "base-uri 'none'",
@@ -94,12 +90,6 @@ def _page_answer() -> HttpAnswer:
     )
     headers = {"content-type": "text/html; charset=utf-8", "cache-control": "no-store"}
     return HttpAnswer(200, _PAGE, {**headers, "content-security-policy": policy})
-
-
-def _between(tag: str) -> bytes:
-    match = search(rf"<{tag}>(.*)</{tag}>".encode(), _PAGE, DOTALL)
-    assert match is not None, f"the page has no {tag}"  # noqa: S101 - our own file
-    return match[1]
 
 
 # Queries

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from contextlib import suppress
 from functools import partial
 from itertools import count
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -499,9 +499,9 @@ def _distinct(items: Sequence[Item]) -> list[Item]:
 # Messages
 
 
-def _read(raw: msgspec.Raw | bytes | None, kind: Any, otherwise: Any) -> Any:  # noqa: ANN401 - of any kind
+def _read(raw: msgspec.Raw | bytes | None, kind: Any, otherwise: _T) -> _T:  # noqa: ANN401 - of any kind
     try:
-        return otherwise if raw is None else msgspec.json.decode(raw, type=kind)
+        return otherwise if raw is None else cast("_T", msgspec.json.decode(raw, type=kind))
     except _UNREADABLE:
         return otherwise
 
@@ -519,13 +519,11 @@ def _mended(line: bytes) -> bytes:
 
 def _members(raw: msgspec.Raw | bytes | None) -> Message:
     """Return the members of an object; none of what is no object."""
-    members: Message = _read(raw, Message, {})
-    return members
+    return _read(raw, Message, Message())
 
 
 def _plain(raw: msgspec.Raw | None) -> dict[str, Any]:
-    members: dict[str, Any] = _read(raw, dict[str, Any], {})
-    return members
+    return _read(raw, dict[str, Any], dict[str, Any]())
 
 
 def _scalar(raw: msgspec.Raw | None) -> object:
