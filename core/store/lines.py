@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -24,7 +25,7 @@ from core.store.version import (
     COLUMNS,
     Version,
     apart_of,
-    read_version,
+    read_versions,
     recorded_selection,
     source_rank,
     spent_of,
@@ -33,6 +34,8 @@ from core.store.version import (
 Columns = dict[str, Any]
 """Columns of a run, by name."""
 
+_AT_ONCE: Final = 100
+"""Runs that are read together."""
 _PLAIN: Final = (
     "format",
     "unit",
@@ -127,12 +130,15 @@ def arm_lines(snapshot: Snapshot) -> Iterator[ArmLine]:
 def run_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active runs with all their records as lines."""
     tell = _Runs(snapshot)
-    for run_no, uid, rank, revision in snapshot.each(
+    rows = snapshot.each(
         f"SELECT run_no, uid, rank, revision FROM run WHERE learner_id = ? AND revision <= ? AND {ACTIVE}"
         " ORDER BY revision, run_no",
         [snapshot.revision],
-    ):
-        yield revision, tell.line(run_no, uid, rank, revision)
+    )
+    while chunk := list(islice(rows, _AT_ONCE)):
+        versions = read_versions(snapshot, [row[0] for row in chunk])
+        for run_no, uid, rank, revision in chunk:
+            yield revision, tell.line(versions[run_no], uid, rank, revision)
 
 
 def lines_of(snapshot: Snapshot, run_nos: Sequence[int]) -> Iterator[RunLine]:
@@ -141,19 +147,17 @@ def lines_of(snapshot: Snapshot, run_nos: Sequence[int]) -> Iterator[RunLine]:
     rows = snapshot.rows_in(
         "SELECT run_no, uid, rank, revision FROM run WHERE learner_id = ? AND run_no IN ({})", run_nos
     )
-    by_number = {row[0]: row for row in rows}
-    return (tell.line(*by_number[run_no]) for run_no in run_nos)
+    by_number, versions = {row[0]: row[1:] for row in rows}, read_versions(snapshot, run_nos)
+    return (tell.line(versions[run_no], *by_number[run_no]) for run_no in run_nos)
 
 
 class _Runs:
     """Rows of runs → run lines; runs with the same arms share one inventory."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
         self._keys: dict[int, str] = dict(snapshot.rows("SELECT arm_no, key FROM arm WHERE learner_id = ?"))
 
-    def line(self, run_no: int, uid: str, rank: int, revision: int) -> RunLine:
-        version = read_version(self._snapshot, run_no)
+    def line(self, version: Version, uid: str, rank: int, revision: int) -> RunLine:
         columns = dict(zip(COLUMNS, version.columns, strict=True))
         return msgspec.convert(
             {

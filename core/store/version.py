@@ -653,21 +653,29 @@ def mark_retracted(facts: Facts, run_nos: Sequence[int]) -> None:
 def version_rows(facts: Facts, run_nos: Sequence[int]) -> Iterator[tuple[Row, tuple[Any, ...]]]:
     """Yield number, uid, trace and digest of runs, and the fields of the versions in their rows, without texts."""
     runs, *parts = facts.together(*[partial(facts.rows_in, sql, run_nos) for sql in (_RUNS, *_PARTS)])
-    of_run: dict[int, list[list[Row]]] = defaultdict(lambda: [[] for _ in _PARTS])
-    for at, rows in enumerate(parts):
-        for run_no, *row in rows:
-            of_run[run_no][at].append(tuple(row))
+    by_run = [_by_run(rows) for rows in parts]
     for run_no, uid, trace, digest, *columns in runs:
-        outcomes, evidence, decisions, *others = map(tuple, of_run[run_no])
+        outcomes, evidence, decisions, *others = [tuple(part.get(run_no, ())) for part in by_run]
         flags = bytes(row[1] for row in outcomes).translate(AS_JUDGED)
         judged = (tuple(row[0] for row in outcomes), flags, tuple(row[2] for row in outcomes))
         yield (run_no, uid, trace, digest), (tuple(columns), *judged, evidence, decisions, None, *others)
 
 
+def _by_run(rows: Sequence[Row]) -> dict[int, list[Row]]:
+    found: dict[int, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row[0]].append(row[1:])
+    return found
+
+
+def read_versions(facts: Facts, run_nos: Sequence[int]) -> dict[int, Version]:
+    """Return the versions that the rows of runs hold, by run; without their texts."""
+    return {head[0]: msgspec.convert(values, Version) for head, values in version_rows(facts, run_nos)}
+
+
 def read_version(facts: Facts, run_no: int) -> Version:
     """The version of a run that its rows hold; without its texts, which `whole_version` has."""
-    ((_, values),) = version_rows(facts, [run_no])
-    return msgspec.convert(values, Version)
+    return read_versions(facts, [run_no])[run_no]
 
 
 def whole_version(facts: Facts, run_no: int) -> Version:
