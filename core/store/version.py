@@ -656,16 +656,16 @@ def version_rows(facts: Facts, run_nos: Sequence[int]) -> Iterator[tuple[Row, tu
     by_run = [_by_run(rows) for rows in parts]
     for run_no, uid, trace, digest, *columns in runs:
         outcomes, evidence, decisions, *others = [tuple(part.get(run_no, ())) for part in by_run]
-        flags = bytes(row[1] for row in outcomes).translate(AS_JUDGED)
-        judged = (tuple(row[0] for row in outcomes), flags, tuple(row[2] for row in outcomes))
+        arm_nos, flags, costs = zip(*outcomes, strict=True) if outcomes else ((), (), ())
+        judged = (arm_nos, bytes(flags).translate(AS_JUDGED), costs)
         yield (run_no, uid, trace, digest), (tuple(columns), *judged, evidence, decisions, None, *others)
 
 
 def _by_run(rows: Sequence[Row]) -> dict[int, list[Row]]:
-    found: dict[int, list[Row]] = defaultdict(list)
-    for row in rows:
-        found[row[0]].append(row[1:])
-    return found
+    grouped: dict[int, list[Row]] = defaultdict(list)
+    for run_no, *row in rows:
+        grouped[run_no].append(tuple(row))
+    return grouped
 
 
 def read_versions(facts: Facts, run_nos: Sequence[int]) -> dict[int, Version]:
