@@ -127,8 +127,8 @@ class OverdueQueue:
 class ArmEvidence:
     """Observations behind a claim about arms: ``n`` of them with ``reward`` in all, since ``since_ms``
     where that is known. ``mean_before`` is over ``n_before`` earlier ones; ``token_cost`` is what the arms cost a
-    prompt together (None where unknown). ``type`` is there where all are of one. ``rivals`` joined the prompt and took
-    the work; ``joined`` joined it, and nothing shows that.
+    prompt together (None where unknown). ``type`` is there where all are of one. ``rivals`` joined the prompt and
+    took the work; ``joined`` joined it, and nothing shows that.
     """
 
     n: int
