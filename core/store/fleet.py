@@ -60,7 +60,7 @@ _COMPARED: Final = (
     "SELECT learner_id,"
     " sum(CASE WHEN class = 'baseline' THEN n ELSE 0 END), sum(CASE WHEN class = 'baseline' THEN tokens ELSE 0 END),"
     " sum(CASE WHEN class = 'selected' THEN n ELSE 0 END), sum(CASE WHEN class = 'selected' THEN tokens ELSE 0 END)"
-    " FROM usage_day WHERE learner_id IN ({}) AND class IN ('baseline', 'selected') AND status = 'completed'"
+    " FROM usage_day WHERE learner_id IN ({}) AND class IN ('baseline', 'selected')"
     " AND bucket >= 0 AND outcome <> 'empty' GROUP BY learner_id, model, channel, prob_micro"
     " HAVING min(class) <> max(class)"
 )

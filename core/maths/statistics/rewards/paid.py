@@ -149,6 +149,7 @@ def columns_of(episodes: Sequence[Episode], scale: Scale) -> Paid:
 
     Examples
     --------
+    >>> from core.records.episode import Step
     >>> steps = (Step(number=0, name="look", reward=0.0), Step(number=1, name="submit", reward=1.0, finished=True))
     >>> result = columns_of([Episode(uid="sums/1", environment="sums", steps=steps)], Scale())
     >>> result.n, result.n_midway.tolist(), result.last_reward.tolist(), result.succeeded.tolist()
