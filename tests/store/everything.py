@@ -109,7 +109,7 @@ from core.records.member import secret_of
 from core.records.observation import RewardOrder
 from core.records.offer import Report, SelectionOptions
 from core.records.review import ABOUTS, ORDERS, Draft, QueueAsks, Rubric
-from core.records.run import History, Inventory, Run
+from core.records.run import History, Inventory, Run, Usage
 from core.records.run_page import Cursor, Direction, SessionCursor
 from core.records.run_query import RunFilter, RunSide, View, rewards_of
 from core.records.times import iso
@@ -151,7 +151,7 @@ from tests.store.test_chain import execute
 from tests.store.test_mending import CHANGED, broken_by, write_lines
 from tests.worlds import HOUR_MS, IN_PARTS, START_MS, a_run, context_at, lines_file, run_line
 from tests.worlds.events import EVERY, PLAYED
-from tests.worlds.lively import told_context
+from tests.worlds.lively import chosen_run, told_context
 from tests.worlds.reviewers import QUEUE, desk_at, executed, judge_all
 
 A, B, C = (f"tool:other:{name}" for name in "abc")
@@ -236,6 +236,7 @@ def do(context: Context, folder: Path) -> None:
     history = History(key=5, marks=b"\x01abcdefgh")
     record(context, replace_fields(a_run("defined", at_ms=START_MS), inventory=defined, history=history))
     undo(context, change(context, "prices", {"small": 3.0, "large": {"input": 5.0, "output": 25.0}}).id)
+    share_a_cache(context.of("cached"))
     assert queries.verify(context).clean
     few = session_moments.MOST_NAMED
     session_moments.MOST_NAMED = 0  # as if the learner had thousands of arms
@@ -300,6 +301,17 @@ def compact(folder: Path) -> None:
         assert present(snapshot, ["f/turn/0", "f/episode/0"]) == {"f/turn/0"}
     assert queries.verify(context).clean
     context.store.close()
+
+
+def share_a_cache(context: Context) -> None:
+    """Savings in money of sessions that begin with a read of a cache which another run left."""
+    create_learner(context, context.learner)
+    change(context, "baseline_rate", 0.5)
+    change(context, "prices", {"small": 3.0})
+    for number in range(8):
+        run = chosen_run(context, f"cached {number}", session=f"session {number}", model="small")
+        record(context, replace_fields(run, usage=Usage(input=10, output=5, cache_read=90), calls=()))
+    assert queries.savings(context).money is not None
 
 
 def offer_and_hear(context: Context) -> None:

@@ -27,8 +27,8 @@ ASKING = sorted(port.Connection.__abstractmethods__ - {"go_on_numbering", "size"
 _READING = ("whole", "column", "column_in")
 ADDING = ("add_row", "add_numbered", "append_fact", "set_row")
 """Methods of a transaction that insert for their caller, whose place counts."""
-VALUES = ("scalar", "count_of", "has_row")
-"""Methods of a learner that read one value for their caller."""
+VALUES = ("scalar", "count_of", "has_row", "column", "distinct_in")
+"""Methods of a learner that read one value, or one column, for their caller."""
 _OF_LEARNER = "Statements"
 """The class of which the methods put the learner's number in front of what their caller says."""
 _PASSING_ON = frozenset(f"Transaction.{name}" for name in ADDING) | frozenset(
