@@ -1,0 +1,208 @@
+"""A trial: the same tasks with and without an arm. Its plan, the cells that ran, and what they show.
+
+A cell is one run of a task: its repeat and its side. A block is a task with all its cells. Cells hold names, digests
+and numbers, and no text of a task, an arm or an answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+import msgspec
+
+from core.errors import InvalidInput
+from core.records.arm import check_key
+from core.records.estimate import Estimate
+from core.records.limits import MAX_COUNT, MAX_LABEL_CHARS, Label, Millis, Tokens, number, text, whole
+
+Metric = Literal["success", "cost"]
+TrialSide = Literal["with", "without"]
+TRIAL_SIDES: Final[tuple[TrialSide, ...]] = get_args(TrialSide)
+TrialWord = Literal["helps", "harms", "no_difference", "open"]
+End = Literal["ended", "limit", "fault"]
+"""End of a cell: by itself; by a limit that belongs to the task; by a fault outside the agent, so it is missing."""
+Presence = Literal["called", "loaded", "listed", "absent", "unknown"]
+"""What a cell shows of the arm: each word but the last two includes the next."""
+Open = Literal[
+    "few_tasks",
+    "wide",
+    "missing",
+    "not_followed",
+    "not_used",
+    "one_side",
+    "another_model",
+    "another_day",
+    "mixed_order",
+]
+"""Why a verdict is open."""
+MOST_TASKS: Final = 5_000
+MOST_REPEATS: Final = 100
+MOST_CELLS: Final = 100_000
+
+
+class TrialTask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A task by its name in the harness. ``digest`` is of its folder or text, ``cluster`` of its prompt.
+
+    An empty one is unknown. Tasks of one cluster have equal prompts, so they count as one.
+    """
+
+    name: str
+    digest: str = ""
+    cluster: str = ""
+
+    def __post_init__(self) -> None:
+        text("A task's name", self.name, MAX_LABEL_CHARS, lowest=1)
+        text("A task's digest", self.digest, MAX_LABEL_CHARS)
+        text("A task's cluster", self.cluster, MAX_LABEL_CHARS)
+
+
+class TrialPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a trial will run, fixed before it starts. ``tasks`` are in their seeded order.
+
+    ``smallest`` is the smallest effect of interest: points of success, or per cent of tokens. ``arms`` holds more
+    than one arm where each is left out in turn (``--each``); otherwise only the arm itself. ``digests`` are of the
+    arms' texts, in that order; '' = unknown.
+
+    >>> TrialPlan(arms=("skill:own:pdf",), digests=("",), tasks=(TrialTask(name="t1"),), seed="1").repeats
+    3
+    """
+
+    arms: tuple[str, ...]
+    digests: tuple[str, ...]
+    tasks: tuple[TrialTask, ...]
+    seed: str
+    repeats: int = 3
+    smallest: float = 15.0
+    metric: Metric = "success"
+    model: Label = ""
+    harness: Label = ""
+    grader: Label = ""
+    grader_digest: Label = ""
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        for arm in self.arms:
+            check_key(arm)
+        for name, values in (("arms", self.arms), ("tasks", tuple(one.name for one in self.tasks))):
+            if not values or len(set(values)) < len(values):
+                raise InvalidInput(
+                    f"A trial's {name} must be one or more different ones, got {len(values):,}.",
+                    next_step="Name each once.",
+                )
+        if len(self.digests) != len(self.arms):
+            raise InvalidInput(
+                f"A trial must have a digest for each arm, got {len(self.digests)} for {len(self.arms)}.",
+                next_step="Plan it again.",
+            )
+        whole("tasks", len(self.tasks), MOST_TASKS, lowest=1)
+        whole("repeats", self.repeats, MOST_REPEATS, lowest=1)
+        whole("workers", self.workers, MOST_REPEATS, lowest=1)
+        number("smallest", self.smallest, lowest=1, highest=100)
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One run of a task on one side.
+
+    ``arm`` is what this side leaves out ('' = the only arm of the trial, or none is known). ``attempt`` counts the
+    attempts of the whole block, from 1. ``grade`` is from 0 to 1; None = not graded. ``checks`` are the grades of the
+    parts of the grade, by name. ``used`` counts the calls of the arm; None = unknown. ``session`` finds its run.
+    """
+
+    task: str
+    repeat: int
+    side: TrialSide
+    arm: Label = ""
+    attempt: int = 1
+    grade: float | None = None
+    graded_by: Label = ""
+    checks: dict[str, float] = {}
+    end: End = "ended"
+    error: Label = ""
+    tokens: Tokens | None = None
+    money_pico: int | None = None
+    presence: Presence = "unknown"
+    used: int | None = None
+    model: Label = ""
+    version: Label = ""
+    at_ms: Millis | None = None
+    session: Label = ""
+
+    def __post_init__(self) -> None:
+        text("A cell's task", self.task, MAX_LABEL_CHARS, lowest=1)
+        whole("repeat", self.repeat, MOST_REPEATS, lowest=1)
+        whole("attempt", self.attempt, MOST_REPEATS, lowest=1)
+        if self.grade is not None:
+            number("A grade", self.grade, lowest=0, highest=1)
+        for name, value in self.checks.items():
+            text("A check's name", name, MAX_LABEL_CHARS, lowest=1)
+            number("A check", value, lowest=0, highest=1)
+        if self.used is not None:
+            whole("used", self.used, MAX_COUNT)
+
+
+class TrialResults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The cells of one source, as they were read. ``source`` names its format.
+
+    ``alone``: the harness loads the arm alone, without the other tools. ``rescored`` names the sides whose grades
+    were made again. ``plan`` is the number of the plan that the file names; None = none.
+    """
+
+    source: str
+    cells: tuple[Cell, ...]
+    arm: Label = ""
+    plan: int | None = None
+    harness: Label = ""
+    alone: bool = False
+    rescored: tuple[TrialSide, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairedTask:
+    """A task's mean grades on both sides, of its whole block. ``could_tell``: not always or never solved by both."""
+
+    task: str
+    n_repeats: int
+    with_arm: float
+    without: float
+    could_tell: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class BySide:
+    """A count on each side, of cells: with the arm, and without it."""
+
+    with_arm: int
+    without: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialFigures:
+    """What a trial shows of one arm and one model. Effects are in points of success, or per cent of cost.
+
+    ``like_these`` is of tasks like these, valid at every reading. ``these`` is of these tasks, at the planned end.
+    ``bounded`` is the interval with every missing cell counted against each side in turn; None where none is missing.
+    ``tokens`` and ``money`` are the per cent that the arm adds to the cost of a task. ``p_value`` is that of "no
+    effect", valid at every reading. ``shrunk`` is the effect drawn towards those of the other arms of the plan.
+    """
+
+    arm: str
+    model: str
+    word: TrialWord
+    why: Open | None
+    like_these: Estimate
+    these: Estimate | None
+    bounded: Estimate | None
+    tokens: Estimate
+    money: Estimate
+    p_value: float
+    shrunk: float | None
+    tasks: tuple[PairedTask, ...]
+    n_planned: int | None
+    n_attempts_again: BySide
+    missing: BySide
+    not_followed: BySide
+    n_used: int
+    n_could_not_tell: int
+    left_out_checks: tuple[str, ...]
+    alone: bool
