@@ -140,21 +140,29 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         if self.used is not None:
             whole("used", self.used, MAX_COUNT)
 
+    @property
+    def key(self) -> tuple[str, str, int, TrialSide, int]:
+        """The name of the cell in its trial: arm, task, repeat, side and attempt."""
+        return self.arm, self.task, self.repeat, self.side, self.attempt
+
 
 class TrialResults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The cells of one source, as they were read. ``source`` names its format.
 
     ``alone``: the harness loads the arm alone, without the other tools. ``rescored`` names the sides whose grades
-    were made again. ``plan`` is the number of the plan that the file names; None = none.
+    were made again. ``plan`` is the number of the plan that the file names; None = none. ``tasks`` are those with a
+    digest or a cluster. ``notes`` are sentences for people about what was left out.
     """
 
     source: str
     cells: tuple[Cell, ...]
+    tasks: tuple[TrialTask, ...] = ()
     arm: Label = ""
     plan: int | None = None
     harness: Label = ""
     alone: bool = False
     rescored: tuple[TrialSide, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
