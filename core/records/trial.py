@@ -7,6 +7,7 @@ and numbers, and no text of a task, an arm or an answer.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Final, Literal, get_args
 
 import msgspec
@@ -163,6 +164,28 @@ class TrialResults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     alone: bool = False
     rescored: tuple[TrialSide, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+def session_prefix(plan: TrialPlan) -> str:
+    """Return the beginning of the session ids of a plan's runs, by which any import knows them."""
+    digest = _hex(msgspec.json.encode(plan).decode())
+    return f"{digest[:8]}-{digest[8:12]}-"
+
+
+def session_of(
+    prefix: str, task: str, repeat: int, side: TrialSide, *, arm: str = "", attempt: int = 1
+) -> str:
+    """Return the session id of a cell's run: a UUID that follows from the cell, with its plan's `session_prefix`.
+
+    >>> session_of("0c28fb06-5d1c-", "t1", 1, "with")
+    '0c28fb06-5d1c-434a-876c-fe0f5cd14667'
+    """
+    cell = _hex(f"{task}/{repeat}/{side}/{arm}/{attempt}")
+    return f"{prefix}4{cell[:3]}-8{cell[3:6]}-{cell[6:18]}"
+
+
+def _hex(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
