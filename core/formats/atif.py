@@ -338,8 +338,8 @@ class _Config(msgspec.Struct):
     trials_dir: str | None = None
 
 
-class _Result(_Findings, kw_only=True):
-    """The result of a trial."""
+class TrialResult(_Findings, kw_only=True):
+    """The result of one run of Harbor, which it calls a trial."""
 
     trial_name: str
     id: str | None = None
@@ -370,7 +370,7 @@ _TOTALS: Final = msgspec.json.Decoder(_Totals | None)
 _WRITTEN: Final = msgspec.json.Decoder(_Written)
 _STEP_EXTRA: Final = msgspec.json.Decoder(_StepExtra)
 _AGENT_EXTRA: Final = msgspec.json.Decoder(_AgentExtra)
-_RESULT_OF: Final = msgspec.json.Decoder(_Result)
+_RESULT_OF: Final = msgspec.json.Decoder(TrialResult)
 _CONFIG: Final = msgspec.json.Decoder(_Config)
 
 
@@ -576,7 +576,7 @@ def _result_paths(path: Path) -> list[Path]:
     return [folder / RESULT for folder in folders if folder / RESULT != path]
 
 
-def _result(path: Path, limits: Limits) -> _Result | None:
+def _result(path: Path, limits: Limits) -> TrialResult | None:
     """Return the result of a trajectory's trial, or None without such a file or for one of another program."""
     file = next((one for one in _result_paths(path) if one.is_file()), None)
     if file is None:

@@ -19,12 +19,14 @@ from core.formats.entries import Rejected
 from core.formats.reading import Head, Reading
 from core.records.counts import number_of
 from core.records.limits import Label, shown
-from core.records.trial import MOST_CELLS, Cell, TrialResults, TrialSide, TrialTask
+from core.records.trial import MOST_CELLS, Cell, CellKey, TrialResults, TrialSide, TrialTask
 
 NAME: Final = "armscope-trial"
 MARK: Final = "armscope_trial"
 VERSION: Final = 1
+_SHOWN_DIGITS: Final = 8
 _LINE: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_CELL: Final = msgspec.json.Decoder(Cell)
 
 
 class TrialHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -45,10 +47,6 @@ class TrialHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     rescored: tuple[TrialSide, ...] = ()
 
 
-_HEADER: Final = msgspec.json.Decoder(TrialHeader)
-_CELL: Final = msgspec.json.Decoder(Cell)
-
-
 def line_of(line: TrialHeader | Cell) -> bytes:
     """Return the line of a header or a cell."""
     return msgspec.json.encode(line) + b"\n"
@@ -64,7 +62,7 @@ class Collected:
     """Cells of one source, each once, in their order, with the notes about what was left out."""
 
     file: str
-    cells: dict[tuple[str, str, int, TrialSide, int], Cell] = field(default_factory=dict)
+    cells: dict[CellKey, Cell] = field(default_factory=dict)
     tasks: dict[str, TrialTask] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     n_other: int = 0
@@ -80,10 +78,21 @@ class Collected:
                 next_step="Check what made them. Else split them, one trial a file.",
             )
 
-    def results(self, source: str, header: TrialHeader) -> TrialResults:
+    def task(self, name: str, digest: str, cluster: str) -> str:
+        """Add a task and return its name. A known name with another digest is another task, with the digest in it."""
+        known = self.tasks.setdefault(name, TrialTask(name=name, digest=digest, cluster=cluster))
+        if digest in {known.digest, ""} or not known.digest:
+            return name
+        other = f"{name} ({digest[:_SHOWN_DIGITS]})"
+        if other not in self.tasks:
+            self.tasks[other] = TrialTask(name=other, digest=digest, cluster=cluster)
+            self.notes.append(f"{shown(name)} has another digest, too. This one is the task {shown(other)}.")
+        return other
+
+    def results(self, source: str, header: TrialHeader, about: str = "") -> TrialResults:
         """Return the results; raise `UnreadableSource` where there are none."""
         if not self.cells:
-            why = f" The first line left out: {self.rejected[0].reason}" if self.rejected else ""
+            why = f" The first record left out: {self.rejected[0].reason}" if self.rejected else ""
             raise UnreadableSource(
                 f"Results must hold a cell, got none ({self.file}).{why}",
                 next_step="Run the trial first, or name another file.",
@@ -93,6 +102,7 @@ class Collected:
             cells=tuple(self.cells.values()),
             tasks=tuple(self.tasks.values()),
             arm=header.arm,
+            about=about,
             plan=header.plan,
             harness=header.harness,
             alone=header.alone,
@@ -103,13 +113,16 @@ class Collected:
     def _left_out(self) -> Iterator[str]:
         if self.rejected:
             first = self.rejected[0]
-            n_lines = number_of(len(self.rejected), "line")
-            yield f"{n_lines} left out of {self.file}. The first is line {first.line}: {first.reason}"
+            n_records = number_of(len(self.rejected), "record")
+            yield f"{n_records} left out of {self.file}. The first is number {first.line}: {first.reason}"
         if self.n_other:
             yield (
                 f"{number_of(self.n_other, 'cell')} of {self.file} came again with other content. "
                 "The first of each counts."
             )
+
+
+_HEADER: Final = msgspec.json.Decoder(TrialHeader)
 
 
 def results_in(reading: Reading) -> TrialResults:

@@ -24,7 +24,7 @@ TrialWord = Literal["helps", "harms", "no_difference", "open"]
 End = Literal["ended", "limit", "fault"]
 """End of a cell: by itself; by a limit that belongs to the task; by a fault outside the agent, so it is missing."""
 Presence = Literal["called", "loaded", "listed", "absent", "unknown"]
-"""What a cell shows of the arm: each word but the last two includes the next."""
+"""The arm in a cell: each word but the last two includes the next."""
 Open = Literal[
     "few_tasks",
     "wide",
@@ -36,7 +36,8 @@ Open = Literal[
     "another_day",
     "mixed_order",
 ]
-"""Why a verdict is open."""
+"""The reason for an open verdict."""
+CellKey = tuple[str, str, str, int, TrialSide, int]
 MOST_TASKS: Final = 5_000
 MOST_REPEATS: Final = 100
 MOST_CELLS: Final = 100_000
@@ -59,7 +60,7 @@ class TrialTask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class TrialPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a trial will run, fixed before it starts. ``tasks`` are in their seeded order.
+    """The contents of a trial, fixed before it starts. ``tasks`` are in their seeded order.
 
     ``smallest`` is the smallest effect of interest: points of success, or per cent of tokens. ``arms`` holds more
     than one arm where each is left out in turn (``--each``); otherwise only the arm itself. ``digests`` are of the
@@ -142,13 +143,13 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             whole("used", self.used, MAX_COUNT)
 
     @property
-    def key(self) -> tuple[str, str, int, TrialSide, int]:
-        """The name of the cell in its trial: arm, task, repeat, side and attempt."""
-        return self.arm, self.task, self.repeat, self.side, self.attempt
+    def key(self) -> CellKey:
+        """The name of the cell in its trial: arm, model, task, repeat, side and attempt."""
+        return self.arm, self.model, self.task, self.repeat, self.side, self.attempt
 
 
 class TrialResults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The cells of one source, as they were read. ``source`` names its format.
+    """The cells of one source, as they were read. ``source`` names its format, ``about`` the arm in its words.
 
     ``alone``: the harness loads the arm alone, without the other tools. ``rescored`` names the sides whose grades
     were made again. ``plan`` is the number of the plan that the file names; None = none. ``tasks`` are those with a
@@ -159,6 +160,7 @@ class TrialResults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     cells: tuple[Cell, ...]
     tasks: tuple[TrialTask, ...] = ()
     arm: Label = ""
+    about: Label = ""
     plan: int | None = None
     harness: Label = ""
     alone: bool = False
@@ -209,7 +211,7 @@ class BySide:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialFigures:
-    """What a trial shows of one arm and one model. Effects are in points of success, or per cent of cost.
+    """The results of a trial for one arm and one model. Effects are in points of success, or per cent of cost.
 
     ``like_these`` is of tasks like these, valid at every reading. ``these`` is of these tasks, at the planned end.
     ``bounded`` is the interval with every missing cell counted against each side in turn; None where none is missing.

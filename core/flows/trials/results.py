@@ -1,30 +1,421 @@
-"""Files of results → the cells of a trial."""
+"""Files of results → the cells of a trial.
+
+A file with both sides is read by itself. Else each side is a file or folder of any format of transcripts. Runs of the
+two sides are paired by task, and within a task by their order in time. The grade is that of the episode, else the
+outcome that the run states.
+
+Harbor's ``result.json`` has the grade, the usage and the error of a run, also without a trajectory. The transcripts
+below its folder show whether the arm was there. A task's checksum is its digest.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Final, NamedTuple, get_args
 
-from core.errors import UnreadableSource
-from core.formats import Limits, refuse_address, trial_lines
+import msgspec
+from msgspec import structs
+
+from core.detect.mentions import spellings
+from core.errors import InvalidInput, UnreadableSource
+from core.formats import (
+    FORMATS,
+    Entry,
+    Limits,
+    Opened,
+    Rejected,
+    atif,
+    files_in,
+    is_folder,
+    open_sources,
+    recognise,
+    refuse_address,
+    trial_documents,
+    trial_lines,
+)
 from core.formats.heads import head_of
-from core.formats.reading import Reading
-from core.records.trial import TrialResults
+from core.formats.reading import Reading, Shape
+from core.formats.strict import decoded, digest_of, named, utc_ms_of
+from core.formats.trial_documents import PLUGIN_EVAL, SKILL_CREATOR, is_limit, pico_of
+from core.formats.trial_lines import VERSION, Collected, TrialHeader
+from core.records.achieved import OutcomeLine
+from core.records.arm import Arm
+from core.records.counts import number_of
+from core.records.episode import Episode
+from core.records.limits import MAX_LABEL_CHARS, Label, Tokens, shown
+from core.records.run import Run, Status
+from core.records.trial import TRIAL_SIDES, Cell, End, Presence, TrialResults, TrialSide
+
+_FORMATS: Final = (trial_lines.NAME, PLUGIN_EVAL, SKILL_CREATOR)
+_HARBOR: Final = "harbor"
+_PRESENCES: Final[tuple[Presence, ...]] = get_args(Presence)
+_WORDS: Final[dict[End, str]] = {"ended": "", "limit": "limit", "fault": "fault"}
+_MOST_ERROR: Final = 80
+_BY_SIDES: Final = (
+    "For runs of any other harness name the sides: armscope trial read --with FOLDER --without FOLDER."
+)
 
 
 def read_results(path: Path, *, limits: Limits | None = None) -> TrialResults:
-    """Return the cells of a file of results, whose format is recognised.
+    """Return the cells of a file of results with both sides, whose format is recognised; a folder may hold one.
 
-    Reading a file again once it has grown gives the same earlier cells. Lines that can't be read are noted and left
-    out. Raises `UnreadableSource` where nothing can be read.
+    Reading a file again once it has grown gives the same earlier cells. Lines and records that can't be read are left
+    out and noted. Raises `UnreadableSource` where nothing can be read.
     """
-    limits, file = limits or Limits(), str(path)
-    refuse_address(file)
-    head = head_of(path, file, limits)
-    if not trial_lines.claims(head):
+    limits = limits or Limits()
+    refuse_address(str(path))
+    if not is_folder(path):
+        return _read_file(path, limits)
+    results = [one for one in files_in([path]) if _source_of(one, limits) is not None]
+    if len(results) != 1:
         raise UnreadableSource(
-            f"Results of a trial must be of a known format, got another ({file}).",
-            next_step="The formats are lines of armscope.",
+            f"A folder of results must hold one file with both sides, got {len(results):,} ({path}).",
+            next_step="Name the file itself." if results else _BY_SIDES,
         )
-    return trial_lines.results_in(
-        Reading(path=path, file=file, shape="lines", unit="episode", supplied=None, limits=limits)
+    return _read_file(results[0], limits)
+
+
+def _read_file(path: Path, limits: Limits) -> TrialResults:
+    head = head_of(path, str(path), limits)
+    if trial_lines.claims(head):
+        return trial_lines.results_in(_reading(path, limits, "lines"))
+    source = trial_documents.source_of(head)
+    if source is not None:
+        return trial_documents.results_in(_reading(path, limits, "object"), source)
+    known = recognise(path, limits)
+    if known in FORMATS or path.name == atif.RESULT:
+        raise UnreadableSource(
+            f"Results must hold both sides of a trial, and this file is of one ({path}).", next_step=_BY_SIDES
+        )
+    raise UnreadableSource(
+        f"Results of a trial must be of a known format, got another ({path}).",
+        next_step=f"Both sides are in files of {', '.join(_FORMATS)}. {_BY_SIDES}",
     )
+
+
+def _source_of(path: Path, limits: Limits) -> str | None:
+    with suppress(UnreadableSource):
+        head = head_of(path, str(path), limits)
+        return trial_lines.NAME if trial_lines.claims(head) else trial_documents.source_of(head)
+    return None
+
+
+def _reading(path: Path, limits: Limits, shape: Shape) -> Reading:
+    file = str(path)
+    return Reading(
+        path=path, file=file, shape=shape, unit="episode", supplied=None, limits=limits, takes_nan=True
+    )
+
+
+# --- two sides --------------------------------------------------------------------------------------------
+
+
+class _Result(NamedTuple):
+    """A run of a task on a side as a cell, before its repeat is known."""
+
+    cell: Cell
+    digest: str
+    cluster: str
+    environment: str = ""
+
+
+def read_sides(
+    with_path: Path, without_path: Path, *, arm: str = "", by_name: bool = False, limits: Limits | None = None
+) -> TrialResults:
+    """Return the cells of two files or folders: runs with an arm, and runs without it.
+
+    ``arm`` is looked for in each run. ``by_name`` pairs tasks of one name whose digests differ, because the arm lies
+    in their folders. Raises `UnreadableSource` where a side has no graded run, or both have no task in common.
+    """
+    one, other = (path.resolve() for path in (with_path, without_path))
+    if one == other or one in other.parents or other in one.parents:
+        raise InvalidInput(
+            f"The two sides must lie apart, got {with_path} and {without_path}.",
+            next_step="Name the folder of the runs with the arm, then that of the runs without it.",
+        )
+    collected, formats = Collected(f"{with_path}, {without_path}"), dict[str, None]()
+    results: dict[TrialSide, list[_Result]] = {}
+    for side, path in zip(TRIAL_SIDES, (with_path, without_path), strict=True):
+        reader = _Side(path, side, Arm(key=arm) if arm else None, limits or Limits(), collected)
+        results[side] = sorted(reader.results(), key=lambda each: each.cell.at_ms or 0)
+        formats |= reader.formats
+    is_mixed = any(len({each.environment for each in runs}) > 1 for runs in results.values())
+    tasks = {side: {*_pair(collected, runs, by_name, is_mixed)} for side, runs in results.items()}
+    if tasks["with"].isdisjoint(tasks["without"]):
+        raise UnreadableSource(
+            f"The sides must have a task in common, got {_some(tasks['with'])} and {_some(tasks['without'])}.",
+            next_step="Pair tasks by their names alone if only the arm differs in their folders. "
+            "Else check that both folders are of the same tasks.",
+        )
+    return collected.results(", ".join(formats), TrialHeader(armscope_trial=VERSION, arm=arm))
+
+
+def _pair(collected: Collected, results: list[_Result], by_name: bool, is_mixed: bool) -> Iterator[str]:
+    """Add each run as the next repeat of its task, and yield the task; in mixed folders its environment names it."""
+    n_runs = Counter[tuple[str, str]]()
+    for cell, digest, cluster, environment in results:
+        name = f"{environment}/{cell.task}" if is_mixed and environment else cell.task
+        task = collected.task(name, "" if by_name else digest, cluster)
+        n_runs[task, cell.model] += 1
+        collected.add(structs.replace(cell, task=task, repeat=n_runs[task, cell.model]))
+        yield task
+
+
+def _some(names: set[str]) -> str:
+    return f"{shown(min(names))} of {number_of(len(names), 'task')}"
+
+
+class _Usage(msgspec.Struct):
+    n_input_tokens: Tokens | None = None
+    n_output_tokens: Tokens | None = None
+    cost_usd: float | None = None
+
+
+class _Model(msgspec.Struct):
+    name: Label = ""
+
+
+class _Agent(msgspec.Struct):
+    version: Label = ""
+    model_info: _Model | None = None
+
+
+class _HarborRun(atif.TrialResult, kw_only=True):
+    task_checksum: Label | None = None
+    agent_info: msgspec.Raw = msgspec.Raw(b"")
+    agent_result: msgspec.Raw = msgspec.Raw(b"")
+    finished_at: str | None = None
+
+    def result(self, side: TrialSide, runs: list[_Shown]) -> _Result:
+        """Return the run with what its transcripts show."""
+        errors = [one.exception_type for one in self.exceptions]
+        agent, used = (
+            decoded(_AGENT, self.agent_info) or _Agent(),
+            decoded(_USAGE, self.agent_result) or _Usage(),
+        )
+        tokens = (used.n_input_tokens or 0) + (used.n_output_tokens or 0)
+        end: End = "limit" if any(map(is_limit, errors)) else "ended"
+        cell = structs.replace(
+            _merged(side, runs),
+            task=named(self.task_name) or named(self.trial_name) or "-",
+            checks=_checks(self.parts),
+            error=(self.broken or next(iter(errors), ""))[:_MOST_ERROR],
+            money_pico=pico_of(used.cost_usd),
+            version="" if agent.version == "unknown" else agent.version,
+            at_ms=utc_ms_of(self.finished_at)[0],
+        )
+        if tokens:
+            cell = structs.replace(cell, tokens=tokens)
+        if agent.model_info is not None:
+            cell = structs.replace(cell, model=agent.model_info.name)
+        is_fault = self.broken is not None and not is_limit(self.broken)
+        return _Result(
+            _graded(cell, self.reward, "fault" if is_fault else end), self.task_checksum or "", _cluster(runs)
+        )
+
+
+_RESULT: Final = msgspec.json.Decoder(_HarborRun)
+_AGENT: Final = msgspec.json.Decoder(_Agent)
+_USAGE: Final = msgspec.json.Decoder(_Usage)
+
+
+class _Side:
+    """The runs of one side: Harbor's results, and the sources of all formats."""
+
+    def __init__(
+        self, path: Path, side: TrialSide, arm: Arm | None, limits: Limits, collected: Collected
+    ) -> None:
+        self._path, self._side, self._arm, self._limits, self._collected = path, side, arm, limits, collected
+        self._harbor = dict(self._harbor_runs())
+        self.formats = dict.fromkeys([_HARBOR] if self._harbor else [])
+        self._shown: dict[Path | str, list[_Shown]] = {}
+        self._episodes: dict[str, Episode] = {}
+        self._outcomes: dict[str, float] = {}
+
+    def results(self) -> list[_Result]:
+        """Return all runs with a task."""
+        with self._opened() as opened:
+            for source in opened.sources:
+                folder = next((one for one in source.path.resolve().parents if one in self._harbor), None)
+                self.formats |= {} if folder else {source.format: None}
+                for entry in source.entries():
+                    self._take(entry, folder)
+        harbor = [run.result(self._side, self._shown.pop(folder, [])) for folder, run in self._harbor.items()]
+        results = [*harbor, *self._of_episodes(), *self._of_runs()]
+        if all(one.cell.grade is None and one.cell.end != "limit" for one in results):
+            runs = number_of(len(results), "run")
+            raise UnreadableSource(
+                f"A side must hold graded runs, got {runs} without a grade ({self._path}).",
+                next_step="Name the folder with the results of the harness, not with its logs alone.",
+            )
+        return results
+
+    def _harbor_runs(self) -> Iterator[tuple[Path, _HarborRun]]:
+        for file in files_in([self._path]):
+            if file.name == atif.RESULT:
+                reading = _reading(file, self._limits, "object")
+                raw = reading.checked(*next(iter(reading.pieces())))
+                if isinstance(raw, Rejected):
+                    self._collected.rejected.append(raw)
+                elif (run := decoded(_RESULT, raw)) is not None:
+                    yield file.parent.resolve(), run
+
+    def _opened(self) -> Opened:
+        try:
+            return open_sources([self._path], unit="episode", limits=self._limits)
+        except InvalidInput:  # a format has no such unit
+            return open_sources([self._path], limits=self._limits)
+        except UnreadableSource:
+            if not self._harbor:
+                raise
+            return Opened(sources=())
+
+    def _take(self, entry: Entry, folder: Path | None) -> None:
+        if isinstance(entry, Run) and not entry.empty:
+            self._shown.setdefault(folder or entry.uid, []).append(_shown_by(entry, self._side, self._arm))
+        elif isinstance(entry, Episode) and folder is None:
+            known = self._episodes.get(entry.uid)
+            if known is None or known.rank < entry.rank:
+                self._episodes[entry.uid] = entry.without_texts()
+        elif isinstance(entry, OutcomeLine):
+            self._outcomes[entry.run] = entry.value
+        elif isinstance(entry, Rejected):
+            self._collected.rejected.append(entry)
+
+    def _of_episodes(self) -> Iterator[_Result]:
+        n_running = 0
+        for episode in self._episodes.values():
+            runs = [one for uid in episode.runs for one in self._shown.pop(uid, [])]
+            if episode.status == "unfinished" or episode.task is None:
+                n_running += 1
+            else:
+                yield self._of_episode(episode, runs)
+        self._note(n_running, "episode", "task or end")
+
+    def _of_episode(self, episode: Episode, runs: list[_Shown]) -> _Result:
+        error = episode.steps[-1].name if episode.broken and episode.steps else ""
+        statuses = {one.status for one in runs}
+        is_fault = episode.incomplete or (episode.broken and not is_limit(error)) or "aborted" in statuses
+        is_limited = episode.broken or "error" in statuses
+        merged = _merged(self._side, runs)
+        cell = structs.replace(
+            merged,
+            task=named(episode.task) or "",
+            checks=_checks({part.name: part.value for part in episode.parts if part.kind == "reward"}),
+            error=error[:_MOST_ERROR],
+            model=episode.model or merged.model,
+            at_ms=merged.at_ms if episode.at_ms is None else episode.at_ms,
+        )
+        end: End = "fault" if is_fault else "limit" if is_limited else "ended"
+        environment = episode.environment.removeprefix(f"{episode.format}/")
+        return _Result(_graded(cell, episode.total, end), "", _cluster(runs), environment)
+
+    def _of_runs(self) -> Iterator[_Result]:
+        """Yield the runs outside episodes. Their task is the digest of their prompt."""
+        n_nameless = 0
+        for uid, runs in self._shown.items():
+            one = runs[-1]
+            if one.cluster:
+                cell = structs.replace(one.cell, task=f"prompt-{one.cluster[:12]}")
+                grade = self._outcomes.get(str(uid), one.achieved)
+                end: End = "fault" if one.status == "aborted" else "ended"
+                yield _Result(_graded(cell, grade, end), "", one.cluster)
+            n_nameless += not one.cluster
+        self._note(n_nameless, "run", "task")
+
+    def _note(self, n: int, noun: str, lacks: str) -> None:
+        if n:
+            self._collected.notes.append(f"{number_of(n, noun)} without a {lacks} left out ({self._path}).")
+
+
+class _Shown(NamedTuple):
+    """A run as a cell, with what makes its grade and its task."""
+
+    cell: Cell
+    status: Status
+    cluster: str
+    achieved: float | None
+
+
+def _shown_by(run: Run, side: TrialSide, arm: Arm | None) -> _Shown:
+    presence, used = ("unknown", None) if arm is None else _presence(run, arm)
+    cell = Cell(
+        task="-",
+        repeat=1,
+        side=side,
+        tokens=run.tokens,
+        presence=presence,
+        used=used,
+        model=run.model or "",
+        at_ms=run.ended_at_ms,
+        session=run.session or "",
+    )
+    cluster = digest_of(run.prompt.encode(errors="replace")) if run.prompt else ""
+    return _Shown(cell, run.status, cluster, run.achieved)
+
+
+def _cluster(runs: list[_Shown]) -> str:
+    return next((one.cluster for one in runs), "")
+
+
+def _merged(side: TrialSide, runs: list[_Shown]) -> Cell:
+    """Return what the runs of one episode show together."""
+    cells = [one.cell for one in runs]
+    tokens, used = [one.tokens for one in cells], [one.used for one in cells]
+    n_used = sum(one or 0 for one in used)
+    return Cell(
+        task="-",
+        repeat=1,
+        side=side,
+        tokens=sum(one or 0 for one in tokens) if tokens and None not in tokens else None,
+        presence=min((one.presence for one in cells), key=_PRESENCES.index, default="unknown"),
+        used=n_used if n_used or (used and None not in used) else None,
+        model=next((one.model for one in cells if one.model), ""),
+        at_ms=max((one.at_ms for one in cells if one.at_ms is not None), default=None),
+        session=next((one.session for one in cells), ""),
+    )
+
+
+def _graded(cell: Cell, grade: float | None, end: End) -> Cell:
+    """Return a cell with its grade; one that can't count makes the cell missing."""
+    if grade is not None and not 0 <= grade <= 1:
+        return structs.replace(cell, end="fault", error="grade not from 0 to 1")
+    if grade is None and end == "ended":
+        return structs.replace(cell, end="fault", error="not graded")
+    return structs.replace(
+        cell, grade=None if end == "fault" else grade, end=end, error=cell.error or _WORDS[end]
+    )
+
+
+def _checks(parts: Mapping[str, float]) -> dict[str, float]:
+    """Return the parts of a grade that can be its checks."""
+    return {
+        name: part
+        for name, part in parts.items()
+        if name != "reward" and 0 < len(name) <= MAX_LABEL_CHARS and 0 <= part <= 1
+    }
+
+
+def _presence(run: Run, arm: Arm) -> tuple[Presence, int | None]:
+    """Return the arm in a run, and how often it was used. A name in a text is no use."""
+    names = {arm.name, *spellings(arm)} if arm.type == "tool" else set()
+    n_used = sum(call.name in names or _loads(call.name, call.metadata, arm) for call in run.calls)
+    n_used = n_used or int(arm.key in {*run.loaded, *run.typed})
+    if n_used:
+        return "called", n_used
+    is_known = arm.type == "tool" or run.loads_known
+    if any(one.key == arm.key for one in run.inventory.offered) and run.inventory.kind != "inferred":
+        return "listed", 0 if is_known else None
+    has_list = arm.type == "tool" or any(one.type == arm.type for one in run.inventory.offered)
+    if run.inventory.kind != "inferred" and has_list:
+        return "absent", 0
+    return "unknown", None
+
+
+def _loads(call: str, arguments: str, arm: Arm) -> bool:
+    """Return whether a call loads a skill, by the name in its arguments."""
+    is_named = f'"{arm.name}"' in arguments or f':{arm.name}"' in arguments
+    return call == "Skill" and arm.type == "skill" and is_named
