@@ -15,15 +15,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
-from typing import Final, TypeVar
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Final
 
 import msgspec
 
 from core.errors import UnreadableSource
 from core.formats.entries import Rejected
 from core.formats.reading import Head, Reading
-from core.formats.strict import UNDECODABLE, decoded, digest_of, named, utc_ms_of
+from core.formats.strict import UNDECODABLE, Flaw, decoded, digest_of, named, utc_ms_of
 from core.formats.trial_lines import VERSION, Collected, TrialHeader
 from core.records.limits import MAX_LABEL_CHARS, Label, shown
 from core.records.trial import TRIAL_SIDES, Cell, End, Presence, TrialResults, TrialSide
@@ -46,9 +48,6 @@ _LIMIT: Final = re.compile(
     re.IGNORECASE,
 )
 """Limits that belong to the task. A limit of money does not."""
-
-T = TypeVar("T")
-_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def is_limit(error: str) -> bool:
@@ -80,26 +79,30 @@ def source_of(head: Head) -> str | None:
 
 def results_in(reading: Reading, source: str) -> TrialResults:
     """Return the results of a document; raise `UnreadableSource` for one that is damaged."""
-    number, piece = next(iter(reading.pieces()))
-    document = reading.checked(number, piece)
+    document = reading.checked(*next(reading.pieces()))
     if isinstance(document, Rejected):
         raise UnreadableSource(
             f"A document of results must be whole. {document.reason} ({reading.file}).",
             next_step="Wait until the program has written it, or copy it again.",
         )
     read = _plugin_eval if source == PLUGIN_EVAL else _benchmark
-    return read(reading, document, Collected(reading.file))
+    return read(reading, document)
 
 
-def _each(
-    reading: Reading, records: list[msgspec.Raw], decoder: msgspec.json.Decoder[T], collected: Collected
-) -> Iterator[tuple[int, T]]:
-    """Yield the records that can be read with their numbers; the others are left out."""
+def _collected(
+    reading: Reading, records: list[msgspec.Raw], cells_of: Callable[[bytes, Collected], Iterable[Cell]]
+) -> Collected:
+    """Return the cells of all records that can be read; the others are left out."""
+    collected = Collected(reading.file)
     for number, raw in enumerate(records, start=1):
         try:
-            yield number, decoder.decode(raw)
+            cells = list(cells_of(bytes(raw), collected))
         except UNDECODABLE as error:
             collected.rejected.append(reading.rejected(number, error, bytes(raw)))
+        else:
+            for cell in cells:
+                collected.add(cell)
+    return collected
 
 
 # --- plugin eval ------------------------------------------------------------------------------------------
@@ -214,19 +217,14 @@ _CASE: Final = msgspec.json.Decoder(_Case)
 _EVALUATION: Final = msgspec.json.Decoder(_Evaluation)
 
 
-def _plugin_eval(reading: Reading, document: bytes, collected: Collected) -> TrialResults:
+def _plugin_eval(reading: Reading, document: bytes) -> TrialResults:
     evaluation = reading.decoded_whole(_EVALUATION, document)
     if evaluation.schema_version != _SCHEMA:
         raise UnreadableSource(
             f"schemaVersion must be {_SCHEMA}, got {shown(evaluation.schema_version)} ({reading.file}).",
             next_step="Update armscope, or write the results with an earlier version of the program.",
         )
-    for number, case in _each(reading, evaluation.cases, _CASE, collected):
-        try:
-            for cell in _cells_of(case, evaluation, collected):
-                collected.add(cell)
-        except UNDECODABLE as error:
-            collected.rejected.append(reading.rejected(number, error, b""))
+    collected = _collected(reading, evaluation.cases, partial(_cells_of, evaluation))
     if evaluation.partial:
         collected.notes.append(f"The suite did not finish, so runs are missing ({reading.file}).")
     about = ", ".join(dict.fromkeys(one.name for one in evaluation.suite.plugins))[:MAX_LABEL_CHARS]
@@ -234,34 +232,29 @@ def _plugin_eval(reading: Reading, document: bytes, collected: Collected) -> Tri
     return collected.results(PLUGIN_EVAL, header, about)
 
 
-def _cells_of(case: _Case, evaluation: _Evaluation, collected: Collected) -> list[Cell]:
+def _cells_of(evaluation: _Evaluation, raw: bytes, collected: Collected) -> Iterator[Cell]:
+    case = _CASE.decode(raw)
     indicators = case.indicators
     task = collected.task(named(case.name) or "case", case.digest, digest_of(bytes(case.prompt_markdown)))
-    cells = []
     for side in TRIAL_SIDES:
+        listed: Presence = evaluation.presence if side == "with" else "absent"
         for repeat, run in enumerate(case.arms.get(side, ()), start=1):
             end, error = run.end
-            calls = [
-                one.passed == indicators[one.name] for one in run.graders or () if one.name in indicators
-            ]
-            listed: Presence = evaluation.presence if side == "with" else "absent"
-            cells.append(
-                Cell(
-                    task=task,
-                    repeat=repeat,
-                    side=side,
-                    grade=None if end == "fault" else run.grade,
-                    checks={one.name: float(one.passed) for one in run.graders or () if one.name},
-                    end=end,
-                    error=error,
-                    money_pico=run.money_pico,
-                    presence="called" if any(calls) else listed,
-                    model=case.model or evaluation.suite.model_override,
-                    version=evaluation.claude_version,
-                    at_ms=utc_ms_of(run.started_at)[0],
-                )
+            is_called = any(one.passed == indicators.get(one.name) for one in run.graders or ())
+            yield Cell(
+                task=task,
+                repeat=repeat,
+                side=side,
+                grade=None if end == "fault" else run.grade,
+                checks={one.name: float(one.passed) for one in run.graders or ()},
+                end=end,
+                error=error,
+                money_pico=run.money_pico,
+                presence="called" if is_called else listed,
+                model=case.model or evaluation.suite.model_override,
+                version=evaluation.claude_version,
+                at_ms=utc_ms_of(run.started_at)[0],
             )
-    return cells
 
 
 # --- skill-creator ----------------------------------------------------------------------------------------
@@ -313,49 +306,35 @@ _RUN: Final = msgspec.json.Decoder(_BenchmarkRun)
 _BENCHMARK: Final = msgspec.json.Decoder(_Benchmark)
 
 
-def _benchmark(reading: Reading, document: bytes, collected: Collected) -> TrialResults:
+def _benchmark(reading: Reading, document: bytes) -> TrialResults:
     benchmark = reading.decoded_whole(_BENCHMARK, document)
     model, skill = (
         _filled(one) for one in (benchmark.metadata.executor_model, benchmark.metadata.skill_name)
     )
     names: dict[int | str | None, str] = {}
-    n_runs: dict[tuple[str, TrialSide], int] = {}
-    others: dict[str, None] = {}
-    for number, run in _each(reading, benchmark.runs, _RUN, collected):
+    n_runs = Counter[tuple[str, str]]()
+
+    def cells(raw: bytes, _: Collected) -> Iterator[Cell]:
+        run = _RUN.decode(raw)
         side = _CONFIGURATIONS.get(run.configuration)
         if side is None:
-            others[shown(run.configuration)] = None
-            continue
+            raise Flaw(f"is of {shown(run.configuration)}, and {' and '.join(_CONFIGURATIONS)} are read")
         key = run.eval_name if run.eval_id is None else run.eval_id
         task = names.setdefault(key, named(run.eval_name) or f"eval-{named(key) or 1}")
-        n_runs[task, side] = repeat = run.run_number or n_runs.get((task, side), 0) + 1
-        try:
-            collected.add(
-                Cell(
-                    task=task,
-                    repeat=repeat,
-                    side=side,
-                    grade=run.grade,
-                    checks=run.checks,
-                    end="fault" if run.grade is None else "ended",
-                    error="not graded" if run.grade is None else "",
-                    model=model,
-                )
-            )
-        except UNDECODABLE as error:
-            collected.rejected.append(reading.rejected(number, error, b""))
-    if others:
-        _note_others(collected, list(others))
-    return collected.results(SKILL_CREATOR, TrialHeader(armscope_trial=VERSION, harness=SKILL_CREATOR), skill)
-
-
-def _note_others(collected: Collected, others: list[str]) -> None:
-    if not collected.cells:
-        raise UnreadableSource(
-            f"configuration must be {' or '.join(_CONFIGURATIONS)}, got {', '.join(others)} ({collected.file}).",
-            next_step="Run the evals with the skill and without it. Two versions of a skill are no trial of it.",
+        n_runs[task, side] += 1
+        yield Cell(
+            task=task,
+            repeat=run.run_number or n_runs[task, side],
+            side=side,
+            grade=run.grade,
+            checks=run.checks,
+            end="fault" if run.grade is None else "ended",
+            error="not graded" if run.grade is None else "",
+            model=model,
         )
-    collected.notes.append(f"Runs of other configurations were left out: {', '.join(others)}.")
+
+    header = TrialHeader(armscope_trial=VERSION, harness=SKILL_CREATOR)
+    return _collected(reading, benchmark.runs, cells).results(SKILL_CREATOR, header, skill)
 
 
 def _filled(value: str) -> str:

@@ -68,39 +68,36 @@ def read_results(path: Path, *, limits: Limits | None = None) -> TrialResults:
     limits = limits or Limits()
     refuse_address(str(path))
     if not is_folder(path):
-        return _read_file(path, limits)
-    results = [one for one in files_in([path]) if _source_of(one, limits) is not None]
-    if len(results) != 1:
+        return _read_file(path, _source_of(path, limits), limits)
+    sources: dict[Path, str] = {}
+    for one in files_in([path]):
+        with suppress(UnreadableSource):
+            source = _source_of(one, limits)
+            sources |= {} if source is None else {one: source}
+    if len(sources) != 1:
         raise UnreadableSource(
-            f"A folder of results must hold one file with both sides, got {len(results):,} ({path}).",
-            next_step="Name the file itself." if results else _BY_SIDES,
+            f"A folder of results must hold one file with both sides, got {len(sources):,} ({path}).",
+            next_step="Name the file itself." if sources else _BY_SIDES,
         )
-    return _read_file(results[0], limits)
+    return _read_file(*sources.popitem(), limits)
 
 
-def _read_file(path: Path, limits: Limits) -> TrialResults:
-    head = head_of(path, str(path), limits)
-    if trial_lines.claims(head):
+def _read_file(path: Path, source: str | None, limits: Limits) -> TrialResults:
+    if source == trial_lines.NAME:
         return trial_lines.results_in(_reading(path, limits, "lines"))
-    source = trial_documents.source_of(head)
     if source is not None:
         return trial_documents.results_in(_reading(path, limits, "object"), source)
-    known = recognise(path, limits)
-    if known in FORMATS or path.name == atif.RESULT:
-        raise UnreadableSource(
-            f"Results must hold both sides of a trial, and this file is of one ({path}).", next_step=_BY_SIDES
-        )
+    is_one_side = recognise(path, limits) in FORMATS or path.name == atif.RESULT
+    what = "hold both sides of a trial, got one" if is_one_side else "be of a known format, got another"
     raise UnreadableSource(
-        f"Results of a trial must be of a known format, got another ({path}).",
+        f"Results of a trial must {what} ({path}).",
         next_step=f"Both sides are in files of {', '.join(_FORMATS)}. {_BY_SIDES}",
     )
 
 
 def _source_of(path: Path, limits: Limits) -> str | None:
-    with suppress(UnreadableSource):
-        head = head_of(path, str(path), limits)
-        return trial_lines.NAME if trial_lines.claims(head) else trial_documents.source_of(head)
-    return None
+    head = head_of(path, str(path), limits)
+    return trial_lines.NAME if trial_lines.claims(head) else trial_documents.source_of(head)
 
 
 def _reading(path: Path, limits: Limits, shape: Shape) -> Reading:
@@ -114,12 +111,14 @@ def _reading(path: Path, limits: Limits, shape: Shape) -> Reading:
 
 
 class _Result(NamedTuple):
-    """A run of a task on a side as a cell, before its repeat is known."""
+    """A run as a cell, before its repeat is known, with what names its task and decides its end."""
 
     cell: Cell
-    digest: str
     cluster: str
+    digest: str = ""
     environment: str = ""
+    status: Status = "completed"
+    achieved: float | None = None
 
 
 def read_sides(
@@ -156,9 +155,10 @@ def read_sides(
 def _pair(collected: Collected, results: list[_Result], by_name: bool, is_mixed: bool) -> Iterator[str]:
     """Add each run as the next repeat of its task, and yield the task; in mixed folders its environment names it."""
     n_runs = Counter[tuple[str, str]]()
-    for cell, digest, cluster, environment in results:
-        name = f"{environment}/{cell.task}" if is_mixed and environment else cell.task
-        task = collected.task(name, "" if by_name else digest, cluster)
+    for one in results:
+        cell = one.cell
+        name = f"{one.environment}/{cell.task}" if is_mixed and one.environment else cell.task
+        task = collected.task(name, "" if by_name else one.digest, one.cluster)
         n_runs[task, cell.model] += 1
         collected.add(structs.replace(cell, task=task, repeat=n_runs[task, cell.model]))
         yield task
@@ -189,7 +189,7 @@ class _HarborRun(atif.TrialResult, kw_only=True):
     agent_result: msgspec.Raw = msgspec.Raw(b"")
     finished_at: str | None = None
 
-    def result(self, side: TrialSide, runs: list[_Shown]) -> _Result:
+    def result(self, side: TrialSide, runs: list[_Result]) -> _Result:
         """Return the run with what its transcripts show."""
         errors = [one.exception_type for one in self.exceptions]
         agent, used = (
@@ -212,9 +212,8 @@ class _HarborRun(atif.TrialResult, kw_only=True):
         if agent.model_info is not None:
             cell = structs.replace(cell, model=agent.model_info.name)
         is_fault = self.broken is not None and not is_limit(self.broken)
-        return _Result(
-            _graded(cell, self.reward, "fault" if is_fault else end), self.task_checksum or "", _cluster(runs)
-        )
+        graded = _graded(cell, self.reward, "fault" if is_fault else end)
+        return _Result(graded, _cluster(runs), self.task_checksum or "")
 
 
 _RESULT: Final = msgspec.json.Decoder(_HarborRun)
@@ -231,7 +230,7 @@ class _Side:
         self._path, self._side, self._arm, self._limits, self._collected = path, side, arm, limits, collected
         self._harbor = dict(self._harbor_runs())
         self.formats = dict.fromkeys([_HARBOR] if self._harbor else [])
-        self._shown: dict[Path | str, list[_Shown]] = {}
+        self._shown: dict[Path | str, list[_Result]] = {}
         self._episodes: dict[str, Episode] = {}
         self._outcomes: dict[str, float] = {}
 
@@ -257,7 +256,7 @@ class _Side:
         for file in files_in([self._path]):
             if file.name == atif.RESULT:
                 reading = _reading(file, self._limits, "object")
-                raw = reading.checked(*next(iter(reading.pieces())))
+                raw = reading.checked(*next(reading.pieces()))
                 if isinstance(raw, Rejected):
                     self._collected.rejected.append(raw)
                 elif (run := decoded(_RESULT, raw)) is not None:
@@ -295,7 +294,7 @@ class _Side:
                 yield self._of_episode(episode, runs)
         self._note(n_running, "episode", "task or end")
 
-    def _of_episode(self, episode: Episode, runs: list[_Shown]) -> _Result:
+    def _of_episode(self, episode: Episode, runs: list[_Result]) -> _Result:
         error = episode.steps[-1].name if episode.broken and episode.steps else ""
         statuses = {one.status for one in runs}
         is_fault = episode.incomplete or (episode.broken and not is_limit(error)) or "aborted" in statuses
@@ -311,7 +310,7 @@ class _Side:
         )
         end: End = "fault" if is_fault else "limit" if is_limited else "ended"
         environment = episode.environment.removeprefix(f"{episode.format}/")
-        return _Result(_graded(cell, episode.total, end), "", _cluster(runs), environment)
+        return _Result(_graded(cell, episode.total, end), _cluster(runs), environment=environment)
 
     def _of_runs(self) -> Iterator[_Result]:
         """Yield the runs outside episodes. Their task is the digest of their prompt."""
@@ -322,7 +321,7 @@ class _Side:
                 cell = structs.replace(one.cell, task=f"prompt-{one.cluster[:12]}")
                 grade = self._outcomes.get(str(uid), one.achieved)
                 end: End = "fault" if one.status == "aborted" else "ended"
-                yield _Result(_graded(cell, grade, end), "", one.cluster)
+                yield _Result(_graded(cell, grade, end), one.cluster)
             n_nameless += not one.cluster
         self._note(n_nameless, "run", "task")
 
@@ -331,17 +330,8 @@ class _Side:
             self._collected.notes.append(f"{number_of(n, noun)} without a {lacks} left out ({self._path}).")
 
 
-class _Shown(NamedTuple):
-    """A run as a cell, with what makes its grade and its task."""
-
-    cell: Cell
-    status: Status
-    cluster: str
-    achieved: float | None
-
-
-def _shown_by(run: Run, side: TrialSide, arm: Arm | None) -> _Shown:
-    presence, used = ("unknown", None) if arm is None else _presence(run, arm)
+def _shown_by(run: Run, side: TrialSide, arm: Arm | None) -> _Result:
+    presence, used = _presence(run, arm)
     cell = Cell(
         task="-",
         repeat=1,
@@ -354,14 +344,14 @@ def _shown_by(run: Run, side: TrialSide, arm: Arm | None) -> _Shown:
         session=run.session or "",
     )
     cluster = digest_of(run.prompt.encode(errors="replace")) if run.prompt else ""
-    return _Shown(cell, run.status, cluster, run.achieved)
+    return _Result(cell, cluster, status=run.status, achieved=run.achieved)
 
 
-def _cluster(runs: list[_Shown]) -> str:
+def _cluster(runs: list[_Result]) -> str:
     return next((one.cluster for one in runs), "")
 
 
-def _merged(side: TrialSide, runs: list[_Shown]) -> Cell:
+def _merged(side: TrialSide, runs: list[_Result]) -> Cell:
     """Return what the runs of one episode show together."""
     cells = [one.cell for one in runs]
     tokens, used = [one.tokens for one in cells], [one.used for one in cells]
@@ -399,8 +389,10 @@ def _checks(parts: Mapping[str, float]) -> dict[str, float]:
     }
 
 
-def _presence(run: Run, arm: Arm) -> tuple[Presence, int | None]:
+def _presence(run: Run, arm: Arm | None) -> tuple[Presence, int | None]:
     """Return the arm in a run, and how often it was used. A name in a text is no use."""
+    if arm is None:
+        return "unknown", None
     names = {arm.name, *spellings(arm)} if arm.type == "tool" else set()
     n_used = sum(call.name in names or _loads(call.name, call.metadata, arm) for call in run.calls)
     n_used = n_used or int(arm.key in {*run.loaded, *run.typed})
