@@ -140,7 +140,12 @@ def results_in(reading: Reading) -> TrialResults:
                 f"A file of a trial must have one header, got another in line {number:,} ({reading.file}).",
                 next_step="Write each trial into a file of its own.",
             )
-    return collected.results(NAME, header or TrialHeader(armscope_trial=VERSION))
+    if header is None:
+        raise UnreadableSource(
+            f"A file of a trial must begin with its header, but: {collected.rejected[0].reason} ({reading.file}).",
+            next_step="Read it again once it is complete, or with the version of armscope that wrote it.",
+        )
+    return collected.results(NAME, header)
 
 
 def _decoded(raw: bytes) -> TrialHeader | Cell:
