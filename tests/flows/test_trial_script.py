@@ -1,0 +1,502 @@
+"""The script of a trial, from end to end: an agent that reads what it gets, and commands that read the variables."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import ArmscopeError
+from core.flows.trials import program
+from core.flows.trials.results import read_results
+from core.flows.trials.script import script
+from core.records.trial import Cell, TrialPlan, TrialTask, session_of, session_prefix
+from tests.conftest import ROOT
+
+FAKE = ROOT / "tests" / "flows" / "fake_claude.py"
+GRADE = """#!{python}
+import os, pathlib, sys
+answer, right = pathlib.Path("answer.txt"), pathlib.Path(os.environ["ARMSCOPE_FOLDER"], "right").read_text()
+sys.exit(0 if answer.exists() and answer.read_text() == right else 1)
+"""
+ODD = ['it\'s "$(touch stolen)"', "-n", "two\nlines", "`touch stolen`", "''' + x", "a\\"]
+"""Names that a program would run or take for options, were they not data."""
+
+
+def planned(arm: str | Sequence[str], tasks: Sequence[str], **members: Any) -> TrialPlan:  # noqa: ANN401 - members of a plan
+    arms = (arm,) if isinstance(arm, str) else tuple(arm)
+    given = {"seed": "7", "repeats": 2, **members}
+    return TrialPlan(
+        arms=arms, digests=("",) * len(arms), tasks=tuple(TrialTask(name=one) for one in tasks), **given
+    )
+
+
+class Machine:
+    """A home folder with one arm of each kind, and tasks whose answers only the arm knows."""
+
+    def __init__(self, folder: Path, names: Sequence[str]) -> None:
+        self.folder, self.home, self.tasks, self.names = folder, folder / "home", folder / "tasks", [*names]
+        self.arm_text = "".join(f"{name} = {number}\n" for number, name in enumerate(names))
+        for number, name in enumerate(names):
+            self.write(f"tasks/{name}/prompt.md", f"question {name}")
+            self.write(f"tasks/{name}/right", str(number))
+            self.write(f"tasks/{name}/files/notes.txt", "notes")
+            self.write(f"tasks/{name}/grade", GRADE.format(python=sys.executable)).chmod(0o755)
+        self.write("bin/claude", f'#!/bin/sh\nexec {sys.executable} {FAKE} "$@"\n').chmod(0o755)
+        self.write(
+            "home/.claude/settings.json", {"hooks": {"Stop": []}, "skillOverrides": {"other": "name-only"}}
+        )
+
+    def write(self, name: str, content: str | Mapping[str, Any]) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+        return path
+
+    def skill(self, name: str, text: str, root: str = "home/.claude") -> None:
+        self.write(f"{root}/skills/{name}/SKILL.md", f"---\nname: {name}\ndescription: d\n---\n{text}")
+
+    def script(self, plan: TrialPlan, **options: Any) -> str:  # noqa: ANN401 - options of a script
+        chosen = {"harness": "claude", "tasks": self.tasks, "home": self.home, "managed": (), **options}
+        return script(plan, 3, **chosen)
+
+    def start(self, text: str, *options: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+        path = self.write("trial-3.py", text)
+        outer = {
+            one: value for one, value in os.environ.items() if not one.startswith(("ARMSCOPE_", "CLAUDE"))
+        }
+        variables = {
+            **outer,
+            "HOME": str(self.home),
+            "PATH": f"{self.folder / 'bin'}:/usr/bin:/bin",
+            **(env or {}),
+        }
+        return subprocess.Popen(
+            [sys.executable, str(path), "--wait=0", *options],
+            cwd=self.folder,
+            env=variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, text: str, *options: str, status: int = 0, env: Mapping[str, str] | None = None) -> str:
+        process = self.start(text, *options, env=env)
+        said = process.communicate(timeout=60)[0]
+        assert process.returncode == status, said
+        return said
+
+    def cells(self) -> tuple[Cell, ...]:
+        return read_results(self.folder / "armscope-trial-3" / "results.jsonl").cells
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path, ["t1", "t2"])
+
+
+def grades(cells: Sequence[Cell]) -> dict[str, set[float | None]]:
+    return {side: {one.grade for one in cells if one.side == side} for side in ("with", "without")}
+
+
+def shown(cells: Sequence[Cell]) -> dict[str, set[str]]:
+    return {side: {one.presence for one in cells if one.side == side} for side in ("with", "without")}
+
+
+# The harness claude
+
+
+def with_kind(machine: Machine, kind: str) -> tuple[str, str, list[str]]:
+    """Put an arm of a kind on the machine; return its id, what the agent shows of it, and the options it needs."""
+    text, options = machine.arm_text, []
+    if kind == "skill":
+        machine.skill("pdf", text)
+        machine.skill("other", "nothing")
+    elif kind == "plugin":
+        machine.skill("forms", text, "plugin")
+        entry = {"installPath": str(machine.folder / "plugin")}
+        machine.write("home/.claude/plugins/installed_plugins.json", {"plugins": {"office@shop": [entry]}})
+    elif kind in {"tool", "server"}:
+        servers = {
+            "github": {"command": "x", "fake": {"ask": text}},
+            "mail": {"command": "x", "fake": {"send": ""}},
+        }
+        machine.write("home/.claude.json", {"mcpServers": servers})
+        options = ["--allow", "mcp__github"]
+    elif kind == "agent":
+        machine.write("home/.claude/agents/expert.md", text)
+    for name in machine.names:
+        words = f"# Rules\nBe kind.\n## Answers\n{text}\n## Style\nShort.\n"
+        if kind in {"file", "memory", "section"}:
+            machine.write(f"tasks/{name}/files/{'memory.md' if kind == 'memory' else 'CLAUDE.md'}", words)
+    arms = {
+        "skill": "skill:pdf:main",
+        "plugin": "skill:office:forms:main",
+        "tool": "tool:other:mcp__github__ask",
+        "server": "tool:other:mcp__github",
+        "agent": "tool:other:Agent(expert)",
+        "file": "file:workspace:CLAUDE.md",
+        "memory": "memory:notes:memory.md",
+        "section": "section:CLAUDE.md:Answers",
+    }
+    without = "unknown" if kind == "agent" else "absent"
+    return arms[kind], without, options
+
+
+KINDS = ["skill", "plugin", "tool", "server", "agent", "file", "memory", "section"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_arm_of_each_kind_is_left_out_and_nothing_else(machine: Machine, kind: str) -> None:
+    arm, without, options = with_kind(machine, kind)
+    text = machine.script(planned(arm, machine.names))
+    machine.run(text, "--yes", *options)
+    cells = machine.cells()
+    assert len(cells) == 8
+    assert grades(cells) == {"with": {1.0}, "without": {0.0}}
+    assert shown(cells) == {"with": {"called"}, "without": {without}}
+    assert {(one.end, one.tokens, one.money_pico, one.model) for one in cells} == {
+        ("ended", 100, 25 * 10**10, "fake-1")
+    }
+
+
+@pytest.mark.parametrize("kind", ["skill", "tool", "plugin", "agent"])
+def test_a_leave_out_that_does_not_work_is_not_followed(machine: Machine, kind: str) -> None:
+    """The agent reads no settings of the run, as one that an administrator overrules."""
+    arm, _, options = with_kind(machine, kind)
+    text = machine.script(planned(arm, machine.names))
+    machine.run(text, "--yes", *options, env={"FAKE_DEAF": "1"}) if kind != "tool" else None
+    if kind == "tool":
+        machine.run(text.replace('*way.get("deny", ())', ""), "--yes", *options)
+    assert shown(machine.cells())["without"] == {"called"}
+
+
+def test_limits_faults_and_graders_have_their_ends(machine: Machine) -> None:
+    def stream(*events: Mapping[str, Any]) -> str:
+        words = "\n".join(json.dumps(one) for one in events)
+        machine.write("bin/claude", f"#!/bin/sh\ncat <<'END'\n{words}\nEND\n").chmod(0o755)
+        machine.run(text, "--yes", "--attempts=1", f"--folder=armscope-trial-3/{len(ends)}")
+        path = machine.folder / f"armscope-trial-3/{len(ends)}/results.jsonl"
+        (cell, _) = read_results(path).cells
+        return f"{cell.end} {cell.grade} {cell.error}"
+
+    ends: list[str] = []
+    machine.skill("pdf", "")
+    text = machine.script(planned("skill:pdf:main", ["t1"], repeats=1))
+    ends.append(stream({"type": "result", "subtype": "error_max_turns", "is_error": True}))
+    ends.append(stream({"type": "result", "subtype": "error_max_budget_usd", "is_error": True}))
+    ends.append(stream({"type": "result", "subtype": "success", "is_error": True, "api_error_status": 429}))
+    ends.append(
+        stream({"subtype": "init", "tools": ["mcp__mail__send"]}, {"type": "result", "subtype": "success"})
+    )
+    ends.append(stream())
+    assert ends == [
+        "limit 0.0 turns",
+        "fault None claude: error_max_budget_usd",
+        "fault None claude: 429",
+        "fault None mcp__mail__send was on",
+        "fault None claude: status 0",
+    ]
+    machine.write("tasks/t1/grade", "#!/bin/sh\nexit 7\n").chmod(0o755)
+    text = machine.script(planned("skill:pdf:main", ["t1"], repeats=1))
+    assert stream({"type": "result", "subtype": "success"}) == "fault None grader: 7"
+
+
+def test_a_block_with_a_fault_runs_again_as_a_whole(machine: Machine) -> None:
+    arm, *_ = with_kind(machine, "skill")
+    machine.write("home/faults/t2-3", "")  # the third session is one of t1 or of t2
+    machine.write("home/faults/t1-3", "")
+    machine.run(machine.script(planned(arm, machine.names)), "--yes")
+    cells = machine.cells()
+    assert Counter(one.end for one in cells) == {"ended": 11, "fault": 1}
+    (again,) = {one.task for one in cells if one.attempt == 2}
+    assert [one.error for one in cells if one.end == "fault"] == ["claude: 429"]
+    assert {(one.task, one.attempt): one.end for one in cells if one.end == "fault"} == {(again, 1): "fault"}
+    assert len({one.session for one in cells}) == 12
+
+
+def test_each_arm_of_many_is_left_out_in_turn(machine: Machine) -> None:
+    machine.skill("pdf", machine.arm_text)
+    machine.skill("spare", "nothing")
+    plan = planned(["skill:pdf:main", "skill:spare:main"], machine.names)
+    machine.run(machine.script(plan), "--yes")
+    by_arm = {(one.side, one.arm, one.grade) for one in machine.cells()}
+    assert by_arm == {
+        ("with", "", 1.0),
+        ("without", "skill:pdf:main", 0.0),
+        ("without", "skill:spare:main", 1.0),
+    }
+
+
+def test_the_dry_run_shows_everything_and_starts_nothing(machine: Machine) -> None:
+    arm, *_ = with_kind(machine, "server")
+    text = machine.script(planned(arm, machine.names, model="m-1", workers=2), price_usd=0.5)
+    said = machine.run(text, "--allow=mcp__github", "--allow=Bash(pytest *)", "--money=3")
+    assert not (machine.folder / "armscope-trial-3").exists()
+    assert not (machine.home / "sessions").exists()
+    for words in (
+        '"tool:other:mcp__github", by "permissions.deny: mcp__github"',
+        "2 tasks, 2 repeats, 2 sides",
+        "8 runs, 2 at a time",
+        "about $4.00",
+        "at most $24.00",
+        "Hooks in settings: Stop",
+        "Hooks are off on both sides",
+        'off on both sides (--allow): ["mail"]',
+        "WaitForMcpServers, Bash. All others are off",
+        "Not reset between runs",
+        'Task "t1" ',
+        "Nothing was run",
+    ):
+        assert words in said
+    assert "--allow mcp__github" in machine.run(text, status=2)
+    assert "dangerously" not in text
+    assert "bypass" not in text.lower()
+
+
+def test_every_run_gets_the_same_settings_but_for_the_arm(machine: Machine) -> None:
+    arm, _, options = with_kind(machine, "tool")
+    machine.run(machine.script(planned(arm, machine.names)), "--yes", "--allow=Edit", *options)
+    lines = [path.read_text() for path in (machine.home / "sessions").iterdir()]
+    (one, two) = sorted(set(lines), key=len)
+    assert len(lines) == 8
+    assert one.replace('"deny": ["mcp__mail__*"]', '"deny": ["mcp__mail__*", "mcp__github__ask"]') == two
+    assert json.loads(one) == {
+        "skillOverrides": {"other": "name-only"},
+        "enabledPlugins": {},
+        "permissions": {"allow": ["Edit", "mcp__github"], "deny": ["mcp__mail__*"]},
+        "disableAllHooks": True,
+        "disableClaudeAiConnectors": True,
+        "autoMemoryEnabled": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("arm", "change", "why"),
+    [
+        ("skill:no:main", {}, "no skill of this name is there"),
+        (
+            "skill:pdf:main",
+            {"home/.claude/settings.json": {"skillOverrides": {"pdf": "off"}}},
+            "your settings",
+        ),
+        (
+            "skill:pdf:main",
+            {"managed/m.d/9.json": {"skillOverrides": {"pdf": "on"}}},
+            "an administrator has set",
+        ),
+        (
+            "tool:exec:Bash",
+            {"managed/m.json": {"allowManagedPermissionRulesOnly": True}},
+            "no other permission",
+        ),
+        (
+            "tool:other:mcp__a__b",
+            {"home/.claude/settings.json": {"permissions": {"deny": ["mcp__a"]}}},
+            "deny rule",
+        ),
+        ("file:workspace:../right", {}, 'not in the folder of task "t1"'),
+        ("section:CLAUDE.md:Twice", {"tasks/t1/files/CLAUDE.md": "# Twice\n# Twice\n"}, "or not once"),
+    ],
+)
+def test_a_cell_without_a_way_is_refused_by_name(
+    machine: Machine, arm: str, change: Mapping[str, Any], why: str
+) -> None:
+    machine.skill("pdf", "")
+    for name, content in change.items():
+        machine.write(name, content)
+    with pytest.raises(ArmscopeError, match=why) as raised:
+        machine.script(planned(arm, machine.names), managed=[machine.folder / "managed" / "m.json"])
+    assert raised.value.problem.startswith(f"{arm} can't be left out")
+
+
+def test_what_leads_out_of_a_task_is_refused(machine: Machine) -> None:
+    machine.skill("pdf", "")
+    for name in ("../home", "..", ".", "no"):
+        with pytest.raises(ArmscopeError, match="must be a folder in"):
+            machine.script(planned("skill:pdf:main", [name]))
+    text = machine.script(planned("skill:pdf:main", machine.names))
+    (machine.tasks / "t2" / "files" / "link").symlink_to(machine.home)
+    assert 'Task "t2" changed' in machine.run(text, status=2)
+    text = machine.script(planned("skill:pdf:main", machine.names))
+    assert "leads out" in machine.run(text, status=2)
+
+
+# The harness command
+
+AGENT = """
+import json, os, sys
+name, out = os.environ["ARMSCOPE_TASK"], os.environ["ARMSCOPE_WITHOUT"]
+open("left-over", "x").close()
+calls = [] if out else ["tool:web:search"]
+line = {"grade": float(not out), "usage": {"input": 7, "output": 3, "money": 0.5}, "calls": calls}
+line["listed"] = [] if out else ["tool:web:search"]
+line.update(json.loads(os.environ.get("AGENT_LINE", "{}")))
+open(os.environ["ARMSCOPE_RESULT"], "w").write(json.dumps(line))
+open(os.environ["HOME"] + "/cells", "a").write(os.environ["ARMSCOPE_CELL"] + "\\n")
+"""
+SEARCH = "tool:web:search"
+
+
+def by_command(machine: Machine, plan: TrialPlan, agent: str = AGENT, **options: Any) -> str:  # noqa: ANN401 - options of a script
+    command = [sys.executable, str(machine.write("agent.py", agent))]
+    return machine.script(plan, harness="command", command=command, **options)
+
+
+def test_a_command_reads_the_side_and_writes_one_line(machine: Machine) -> None:
+    plan = planned(SEARCH, machine.names)
+    machine.run(by_command(machine, plan), "--yes")
+    cells = machine.cells()
+    assert grades(cells) == {"with": {1.0}, "without": {0.0}}
+    assert shown(cells) == {"with": {"called"}, "without": {"absent"}}
+    assert {(one.tokens, one.money_pico, one.used) for one in cells if one.side == "with"} == {
+        (10, 5 * 10**11, 1)
+    }
+    sessions = (machine.home / "cells").read_text().split()
+    prefix = session_prefix(plan)
+    assert sorted(sessions) == sorted(one.session for one in cells)
+    assert {session_of(prefix, one.task, one.repeat, one.side) for one in cells} == set(sessions)
+
+
+@pytest.mark.parametrize(
+    ("line", "end"),
+    [
+        ({"error": "turns"}, "limit"),
+        ({"error": "rate limit"}, "fault"),
+        ({"grade": 2}, "fault"),
+        ({"grade": "NaN"}, "fault"),
+        ({"usage": 3}, "fault"),
+        ({"calls": [SEARCH]}, "ended"),
+        ({"grade": True, "calls": None, "usage": None}, "ended"),
+    ],
+)
+def test_lines_of_a_command_have_their_ends(machine: Machine, line: Mapping[str, Any], end: str) -> None:
+    text = by_command(machine, planned(SEARCH, ["t1"], repeats=1), tasks=None)
+    machine.run(text, "--yes", "--attempts=1", env={"AGENT_LINE": json.dumps(line)})
+    assert {one.end for one in machine.cells()} == {end}
+    if line.get("calls"):
+        assert shown(machine.cells())["without"] == {"called"}
+
+
+def test_names_are_data(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, [])
+    plan = planned("skill:''' $(touch stolen) \"q\\:main", ODD, model=ODD[0], seed=ODD[3])
+    said = machine.run(by_command(machine, plan, tasks=None), "--yes")
+    assert {one.task for one in machine.cells()} == set(ODD)
+    assert not (tmp_path / "stolen").exists()
+    assert all(json.dumps(name) in said for name in ODD)
+    assert "\x00" not in said
+    assert read_results(tmp_path / "armscope-trial-3" / "results.jsonl").arm == plan.arms[0]
+
+
+def test_results_are_private_and_of_one_plan(machine: Machine) -> None:
+    plan = planned(SEARCH, machine.names)
+    machine.run(by_command(machine, plan), "--yes")
+    folder = machine.folder / "armscope-trial-3"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    subprocess.run(["git", "init", "-q"], cwd=machine.folder, check=True)
+    status = subprocess.run(
+        ["git", "status", "--porcelain"], cwd=machine.folder, capture_output=True, text=True, check=True
+    )
+    assert "armscope-trial-3" not in status.stdout
+    before = (folder / "results.jsonl").read_bytes()
+    machine.run(by_command(machine, plan), "--yes")
+    assert (folder / "results.jsonl").read_bytes() == before
+    other = by_command(machine, planned(SEARCH, machine.names, seed="8"))
+    assert "results of another plan" in machine.run(other, "--yes", status=2)
+
+
+def test_a_stopped_trial_goes_on(machine: Machine) -> None:
+    """The cell that ran is a fault of its block, and half a line is cut off."""
+    slow = f"import os, time\nif os.path.exists({str(machine.home)!r} + '/slow'): time.sleep(60)\n{AGENT}"
+    text = by_command(machine, planned(SEARCH, machine.names, workers=2), slow)
+    machine.write("home/slow", "")
+    process = machine.start(text, "--yes")
+    begun = machine.folder / "armscope-trial-3" / "begun.jsonl"
+    while not begun.exists() or begun.read_bytes().count(b"\n") < 3:
+        time.sleep(0.05)
+    process.terminate()
+    assert "goes on" in process.communicate(timeout=30)[0]
+    assert process.returncode == 130
+    (machine.home / "slow").unlink()
+    results = begun.with_name("results.jsonl")
+    with results.open("a") as file:
+        file.write('{"task": "t')
+    with begun.open("a") as file:  # as a kill would leave it
+        file.write(json.dumps({"task": "t2", "repeat": 1, "side": "with"}) + "\n")
+    machine.run(text, "--yes")
+    cells = machine.cells()
+    stopped = [one for one in cells if one.error == "stopped"]
+    assert len(stopped) == 3
+    again = {one.task for one in stopped}
+    for task in machine.names:
+        ends = [one.end for one in cells if one.task == task and one.attempt == (2 if task in again else 1)]
+        assert ends == ["ended"] * 4
+
+
+def test_limits_of_time_and_of_all_runs_hold(machine: Machine) -> None:
+    text = by_command(machine, planned(SEARCH, machine.names), f"import time\ntime.sleep(9)\n{AGENT}")
+    began = time.monotonic()
+    machine.run(text, "--yes", "--time=0.2")
+    assert time.monotonic() - began < 9
+    assert {(one.end, one.error) for one in machine.cells()} == {("limit", "time")}
+    text = by_command(machine, planned(SEARCH, machine.names, seed="9"))
+    limits = ["--yes", "--folder=armscope-trial-3/b", "--money=1", "--total-money=2"]
+    assert "A limit of all runs" in machine.run(text, *limits, status=1)
+    path = machine.folder / "armscope-trial-3" / "b" / "results.jsonl"
+    assert sum(one.money_pico or 0 for one in read_results(path).cells) == 15 * 10**11
+    machine.run(text, *limits[:-1], "--total-money=9")
+    assert len(read_results(path).cells) == 8
+
+
+# Order and parts
+
+
+def test_each_side_comes_first_equally_often() -> None:
+    tasks = [f"t{number}" for number in range(40)]
+    for arms, sides in ((["a"], 2), (["a", "b", "c"], 4)):
+        every = program.blocks(tasks, arms, 3, "5")
+        assert [block[0].task for block in every] == tasks
+        assert all(len(set(block)) == 3 * sides for block in every)
+        firsts = Counter((block[0].side, block[0].arm) for block in every)
+        assert set(firsts.values()) == {40 // sides}
+        seconds = Counter(block[1].side for block in every)
+        assert min(seconds.values()) >= 5
+    assert program.blocks(tasks, ["a"], 3, "5") != program.blocks(tasks, ["a"], 3, "6")
+
+
+def test_a_section_ends_at_the_next_of_its_level() -> None:
+    text = "# A\n1\n## B ##\n2\n```sh\n# A\n```\n### C\n3\n## D\n4\n"
+    assert program.without_section(text, "B") == "# A\n1\n## D\n4\n"
+    assert program.without_section(text, "A") == ""
+    assert program.without_section(text, "E") is None
+
+
+def test_a_digest_sees_names_contents_links_and_modes(tmp_path: Path) -> None:
+    seen = {program.digest_of(tmp_path)}
+    (tmp_path / "a").write_text("1")
+    seen.add(program.digest_of(tmp_path))
+    (tmp_path / "a").chmod(0o755)
+    seen.add(program.digest_of(tmp_path))
+    (tmp_path / "b").symlink_to("a")
+    seen.add(program.digest_of(tmp_path))
+    (tmp_path / "a").write_text("2")
+    seen.add(program.digest_of(tmp_path))
+    assert len(seen) == 5
+
+
+def test_the_script_is_one_program_of_the_standard_library(machine: Machine) -> None:
+    text = by_command(machine, planned(SEARCH, machine.names))
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", text, "--help"], capture_output=True, text=True, check=True
+    )
+    assert "Without --yes nothing is run" in done.stdout
