@@ -51,6 +51,8 @@ def verdict(story: RunStory) -> str:
     calls = _calls(facts.n_calls, facts.n_real_calls)
     if facts.outcome == "empty":
         return "An empty prompt: nothing answered it, so it counts as no run and nothing was learned."
+    if facts.run_class == "trial":
+        return f"A run of a trial: recorded with {calls}, and nothing was learned from it."
     if facts.outcome == "passive":
         return f"Passive phase: recorded with {calls}, and nothing was learned from it."
     if facts.outcome == "observed":
@@ -330,6 +332,8 @@ def not_decided(story: RunStory) -> str | None:
         return "Nothing answered this prompt; no arm was put to the test."
     if facts.run_class == "fallback":
         return "The selector was unavailable for this run, so nothing was decided: it went ahead with what it had."
+    if facts.run_class == "trial":
+        return "This run is of a trial: it teaches nothing and counts in no figure."
     if facts.run_class == "imported":
         return (
             "This run was imported, and its source records no decisions: what was in the prompt is known "

@@ -368,7 +368,12 @@ def active_run(txn: Facts, name: str) -> RunMatch:
 
 
 def active_run_of(txn: Facts, run: RunMatch | None, name: str) -> RunMatch:
-    """Return the run if it is active; raises `UnknownRun`."""
+    """Return the run if it is active; raises `UnknownRun`, and `NotApplicable` for a run of a trial."""
+    if run is not None and run.is_of_trial:
+        raise NotApplicable(
+            f"Run {name[:80]!r} is of a trial: it teaches nothing.",
+            next_step="Look at the results in armscope trial list, or undo what the trial recorded.",
+        )
     if run is None or not run.is_active:
         raise missing_run(txn, name)
     return run

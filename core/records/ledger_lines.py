@@ -34,6 +34,7 @@ from core.records.line_checks import FactOfLine, KeyedLine, KindLine, check_id, 
 from core.records.observation import Kind, check_reason, check_request_key, check_reward
 from core.records.queue_lines import QueueLine, SkippedLine
 from core.records.run import Phase, Run
+from core.records.trial import TrialLine
 
 LINES_VERSION: Final = 1
 Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
@@ -310,6 +311,7 @@ FactLine = (
     | ScaleLine
     | CreditLine
     | OutcomeLine
+    | TrialLine
 )
 """Lines of what people did, one for each kind of fact that goes from one learner to another; each has an ``id`` and
 says whether it is ``undone``.

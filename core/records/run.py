@@ -50,7 +50,7 @@ OTHER_UNITS: Final[dict[Unit, tuple[Unit, ...]]] = {
     "episode": ("turn", "prompt"),
 }
 """Units in which a source can't be here beside this one: its calls would count twice."""
-RunClass = Literal["baseline", "selected", "passive", "fallback", "imported"]
+RunClass = Literal["baseline", "selected", "passive", "fallback", "imported", "trial"]
 Status = Literal["completed", "aborted", "error"]
 InventoryKind = Literal["declared", "supplied", "inferred"]
 Phase = Literal["active", "passive"]

@@ -16,6 +16,7 @@ from core.errors import InvalidInput
 from core.records.arm import check_key
 from core.records.estimate import Estimate
 from core.records.limits import MAX_COUNT, MAX_LABEL_CHARS, Label, Millis, Tokens, number, text, whole
+from core.records.line_checks import FactOfLine, check_id, check_storable
 
 Metric = Literal["success", "cost"]
 TrialSide = Literal["with", "without"]
@@ -41,6 +42,8 @@ CellKey = tuple[str, str, str, int, TrialSide, int]
 MOST_TASKS: Final = 5_000
 MOST_REPEATS: Final = 100
 MOST_CELLS: Final = 100_000
+PREFIX_CHARS: Final = 14
+"""Characters of a session id that all runs of a plan share."""
 
 
 class TrialTask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -188,6 +191,29 @@ def session_of(
 
 def _hex(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+class TrialLine(FactOfLine, frozen=True, tag="trial"):
+    """A fact of a trial: a plan, or the results that were read, then with the id of their plan's line ("" = none).
+
+    >>> TrialLine(id="t1", results=TrialResults(source="lines", cells=())).of
+    ''
+    """
+
+    id: str
+    plan: TrialPlan | None = None
+    results: TrialResults | None = None
+    of: str = ""
+
+    def __post_init__(self) -> None:
+        check_id(self.id)
+        check_storable(of=self.of, by=self.by)
+        if (self.plan is None) == (self.results is None):
+            raise InvalidInput(
+                f"A line of a trial must have a plan or results, got {'none' if self.plan is None else 'both'} "
+                f"(id {self.id!r}).",
+                next_step="Write one line for each.",
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,7 +36,7 @@ from core.store.evaluations import counting_evaluations
 from core.store.facts import EXCHANGED, Fact
 from core.store.links import last_link, link_with, unlike_chain
 from core.store.offers import unlike_holds
-from core.store.provenance import fact_states, plans
+from core.store.provenance import fact_states, plans, runs_of_trials
 from core.store.quality import (
     folded,
     folded_histories,
@@ -60,6 +60,7 @@ from core.store.settings import folded_settings, wrong_bills
 from core.store.subjects import SUBJECTS, Kind, described_layers, subject_states
 from core.store.tables import ACTS, EVALUATION_KEY, NUMBERED, metadata
 from core.store.transaction import BY_IMPORT, TAKEN, Snapshot, base_of
+from core.store.trials import missing_sessions
 from core.store.version import UNLIKE_RETRACTED, session_key
 
 Key = TypeVar("Key")
@@ -98,6 +99,10 @@ def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: Non
         ("hold", (Difference("hold", *map(_shown, one)) for one in unlike_holds(snapshot))),
         ("undone", _acts(snapshot)),
         ("compaction", (Difference("compaction", *map(_shown, one)) for one in unlike_compactions(snapshot))),
+        (
+            "trial_session",
+            (Difference("trial_session", str(one[0]), "none", one[1]) for one in missing_sessions(snapshot)),
+        ),
         ("outcome", _flags(snapshot)),
         ("outcome", _retracted(snapshot)),
         ("observation", _weighed(snapshot)),
@@ -358,8 +363,9 @@ def _attributed(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Di
                 run_nos,
             )
         }
+        of_trial = runs_of_trials(snapshot, run_nos)
         for plan in plans(snapshot, run_nos):
-            expected = (int(plan.is_active), plan.rank, plan.trace, plan.digest, plan.revision)
+            expected = (plan.standing(of_trial), plan.rank, plan.trace, plan.digest, plan.revision)
             if expected != now[plan.run_no]:
                 yield Difference("run", str(plan.run_no), str(now[plan.run_no]), str(expected))
         taken(len(run_nos))

@@ -29,7 +29,7 @@ _PARENTS: Final[Mapping[str, str]] = {
         f"{name}_no": name
         for name in (
             *("adapter", "layer", "execution", "evaluation", "episode", "episode_credit", "environment"),
-            *("reset", "repair", "review_queue", "compaction"),
+            *("reset", "repair", "review_queue", "compaction", "trial"),
         )
     },
     "first_no": "execution",
@@ -98,6 +98,7 @@ _SAID: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         "SELECT achieved_no, run, value FROM achieved WHERE learner_id = ? AND achieved_no IN ({})",
         ("run", "value"),
     ),
+    "trial": ("SELECT trial_no, form FROM trial WHERE learner_id = ? AND trial_no IN ({})", ("form",)),
     "evaluation": (
         "SELECT evaluation_no, outcome, score, rater, model, rubric FROM evaluation"
         " WHERE learner_id = ? AND evaluation_no IN ({})",

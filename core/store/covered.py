@@ -29,6 +29,7 @@ _FIRST: Final = {
     ),
     "whole_reward": "observation_no",
     "achieved": "achieved_no uid run value actor at_ms import_no revision",
+    "trial": "trial_no uid form plan content actor at_ms import_no revision",
     "adapter": "adapter_no uri name version",
     "layer": "layer_no uid",
     "execution": "execution_no uid adapter_no run_no session at_ms",

@@ -21,7 +21,7 @@ from core.records.limits import shown
 from core.records.observation import Amount, not_in_prompt, whole_pulls
 from core.store.caches import chunks, shifting
 from core.store.engine import Row
-from core.store.engine.dialect import ACTIVE
+from core.store.engine.dialect import ACTIVE, PRESENT
 from core.store.tables import OBSERVATION_COLUMNS
 from core.store.transaction import Byline, Facts, Snapshot, Transaction
 
@@ -217,7 +217,7 @@ def credit_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     for episode, revision, latest in snapshot.each(
         "SELECT e.uid, e.revision, max(coalesce(r.revision, 0)) FROM episode e"
         " LEFT JOIN episode_run l ON l.learner_id = ?1 AND l.episode_no = e.episode_no"
-        f" LEFT JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no AND r.{ACTIVE}"
+        f" LEFT JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no AND r.{PRESENT}"
         " AND r.revision <= ? WHERE e.learner_id = ?1 AND e.uid IN"
         " (SELECT c.episode FROM episode_credit c WHERE c.learner_id = ?1)"
         " GROUP BY e.uid, e.revision",

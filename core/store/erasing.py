@@ -32,6 +32,7 @@ from core.store.text_index import drop_indexed
 from core.store.texts import drop_step_texts, drop_transcripts, execution_uid
 from core.store.traces import TRACES, drop_traces
 from core.store.transaction import TEXTS_OF_DETAILS, Transaction, mark_arms
+from core.store.trials import rename_sessions_of_trials
 from core.store.version import Version, renamed, session_key, stripped
 
 Reached = Literal[
@@ -83,6 +84,8 @@ REACHED: Final[Mapping[str, Reached]] = {
     "hold.session": "session",
     "agent_session.name": "session",
     "trace.session": "session",
+    "trial.content": "session",
+    "trial_session.session": "session",
     # tasks of erased episodes become numbers, in every version and in rollouts that wait
     "episode.task": "task",
     "environment_task.task": "task",
@@ -97,6 +100,7 @@ REACHED: Final[Mapping[str, Reached]] = {
     "repair.actor": "name",
     "note.actor": "name",
     "achieved.actor": "name",
+    "trial.actor": "name",
     "setting.actor": "name",
     "import.actor": "name",
     "undo.actor": "name",
@@ -276,13 +280,14 @@ def scope_of_session(txn: Transaction, name: str) -> Scope:
 
 
 def _was_offered(txn: Transaction, key: Sequence[Any]) -> bool:
-    """Return whether a session name is known from offers, holds or spans alone."""
+    """Return whether a session name is known from offers, holds, trials or spans alone."""
     row = txn.connection.row(
         "SELECT 1 FROM offer WHERE learner_id = ? AND session = ?"
         " UNION ALL SELECT 1 FROM hold WHERE learner_id = ? AND session = ?"
         " UNION ALL SELECT 1 FROM agent_session WHERE learner_id = ? AND name = ?"
+        " UNION ALL SELECT 1 FROM trial_session WHERE learner_id = ? AND session = ?"
         " UNION ALL SELECT 1 FROM trace WHERE learner_id = ? AND session = ? LIMIT 1",
-        [*key, *key, *key, *key],
+        [*key, *key, *key, *key, *key],
     )
     return row is not None
 
@@ -381,6 +386,7 @@ def _name_what_is_left(txn: Transaction, scope: Scope, sessions: Mapping[str, st
     renamed_runs = txn.distinct_in(
         "SELECT run_no FROM run WHERE learner_id = ? AND session IN ({})", sorted(sessions.values())
     )
+    rename_sessions_of_trials(txn, sessions)
     archived = txn.column("SELECT DISTINCT run_no FROM version WHERE learner_id = ?")
     concerned = {*scope.runs, *renamed_runs, *(archived if sessions else ())}
     for run_nos in chunks(sorted(concerned)):

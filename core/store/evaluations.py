@@ -407,7 +407,7 @@ def evaluation_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         " LEFT JOIN arm a ON a.learner_id = e.learner_id AND a.arm_no = e.arm_no AND e.arm_no > 0"
         " LEFT JOIN reply p ON p.learner_id = e.learner_id AND p.kind = 'evaluation' AND p.no = e.evaluation_no"
         f" AND {HOLDS}"
-        f" WHERE e.learner_id = ?1 AND e.{ACTIVE} AND coalesce(r.standing, 1) = 1{unless}"
+        f" WHERE e.learner_id = ?1 AND e.{ACTIVE} AND coalesce(r.standing, 1) > 0{unless}"
         " ORDER BY since, e.revision, e.evaluation_no",
         left_out,
     ):

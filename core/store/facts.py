@@ -21,6 +21,7 @@ from core.records.evaluation_lines import BrowserLine, ChoiceLine, EvaluationLin
 from core.records.ledger_lines import FactLine, NoteLine, PlacedLine, RepairLine, ResetLine, RewardLine
 from core.records.queue_lines import ItemLine, QueueLine, SkippedLine
 from core.records.review import Rubric
+from core.records.trial import Cell, TrialLine, TrialResults
 from core.store import tables
 from core.store.achieved import add_outcome, outcome_reply, settle_outcomes
 from core.store.browsers import add_browser, settle_browsers
@@ -51,6 +52,7 @@ from core.store.replies import HOLDS, Reply
 from core.store.resets import moving_boundary, read_reset, reset_lines
 from core.store.settings import moving_setting
 from core.store.transaction import Byline, Snapshot, Transaction
+from core.store.trials import add_trial, moving_trial, trial_lines
 
 Moving = Callable[[Transaction, int, int], AbstractContextManager[None]]
 Settling = Callable[[Transaction, Sequence[int]], None]
@@ -61,6 +63,7 @@ _HEAD: Final = ("id", "by", "at_ms", "revision", "undone")
 """Fields that the lines of all facts have."""
 
 _ARM: Final = "tool:web:search"
+_CELL: Final = Cell(task="sums", repeat=1, side="with", grade=1, session="session-1")
 _LAYER: Final = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
 _FIRST: Final = "11111111-2222-4333-8444-555555555555"
 _SECOND: Final = "22222222-3333-4444-8555-666666666666"
@@ -294,6 +297,14 @@ _ALL: Final = (
         lines=_lines_of(OutcomeLine, "achieved", _keyed("outcome"), key="p.key"),
         read=_read_by(lambda txn, line, byline: add_outcome(txn, line.run, line.value, byline)),
         request=Request(payload=lambda line: outcome_payload(line.run, line.value), reply=outcome_reply),
+    ),
+    Exchanged(
+        table="trial",
+        example="trial-1",
+        moving=moving_trial,
+        line=TrialLine(id="elsewhere/trial-1", results=TrialResults(source="lines", cells=(_CELL,))),
+        lines=trial_lines,
+        read=_read_by(add_trial),
     ),
     Fact(table="undo", example="undo-4"),
 )

@@ -242,7 +242,7 @@ def _lines(snapshot: Snapshot, which: str, also: str = "") -> Iterator[PlacedLin
         " LEFT JOIN whole_reward w ON w.learner_id = b.learner_id AND w.observation_no = b.observation_no"
         " LEFT JOIN reply p ON p.learner_id = b.learner_id AND p.kind = 'reward' AND p.no = b.observation_no"
         f" AND {HOLDS}"
-        f" WHERE b.learner_id = ?1 AND (b.{ACTIVE}{also}) AND coalesce(r.standing, 1) = 1{which}{unless}"
+        f" WHERE b.learner_id = ?1 AND (b.{ACTIVE}{also}) AND coalesce(r.standing, 1) > 0{which}{unless}"
         " ORDER BY since, b.observation_no",
         left_out,
     ):

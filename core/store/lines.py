@@ -13,7 +13,7 @@ from core.records.arm import Arm, Prior
 from core.records.evidence import INCLUDED, NAMED, OBSERVED, REFERENCED
 from core.records.ledger_lines import ArmLine, FactLine, PlacedLine, RunLine
 from core.records.run import History, Inventory, Run, Usage
-from core.store.engine.dialect import ACTIVE
+from core.store.engine.dialect import PRESENT
 from core.store.erased import redacted
 from core.store.facts import EXCHANGED, Exchanged, Fact
 from core.store.provenance import attribute
@@ -128,10 +128,10 @@ def arm_lines(snapshot: Snapshot) -> Iterator[ArmLine]:
 
 
 def run_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
-    """Return active runs with all their records as lines."""
+    """Return active runs, those of trials too, with all their records as lines."""
     tell = _Runs(snapshot)
     rows = snapshot.each(
-        f"SELECT run_no, uid, rank, revision FROM run WHERE learner_id = ? AND revision <= ? AND {ACTIVE}"
+        f"SELECT run_no, uid, rank, revision FROM run WHERE learner_id = ? AND revision <= ? AND {PRESENT}"
         " ORDER BY revision, run_no",
         [snapshot.revision],
     )

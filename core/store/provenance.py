@@ -13,12 +13,13 @@ row whose ``said`` is the value (`core.store.arms`, `core.store.descriptions`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from core.records.evidence import NAMED, OBSERVED
+from core.records.trial import PREFIX_CHARS
 from core.store.caches import chunks, shifting
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE
@@ -29,7 +30,16 @@ from core.store.version import Version, drop_superseded, keep, load, mark_retrac
 
 Numbered = tuple[str, int]
 """A fact, by its table and number."""
-_COLUMNS = "learner_id, kind, no, import_no, revision, rank, trace, digest"
+_COLUMNS: Final = "learner_id, kind, no, import_no, revision, rank, trace, digest"
+_IN_TRIAL: Final = (
+    "SELECT 1 FROM trial_session s JOIN trial t ON t.learner_id = s.learner_id AND t.trial_no = s.trial_no"
+    f" WHERE t.undone = 0 AND t.{ACTIVE} AND s.learner_id = "
+)
+_RUNS_OF_TRIAL: Final = (
+    "SELECT r.run_no FROM run r WHERE r.learner_id = ? AND r.run_no IN ({}) AND (r.class = 'trial' OR EXISTS ("
+    f"{_IN_TRIAL}r.learner_id AND s.session IN (r.session, substr(r.session, 1, {PREFIX_CHARS}) || '*')))"
+)
+_SESSION_OF_TRIAL: Final = f"{_IN_TRIAL}? AND s.session IN (?, ?) LIMIT 1"
 
 Sources = Mapping[int, Mapping[int, tuple[int, int, int, int]]]
 """Sources of runs: revision, rank, trace and digest, by run and import."""
@@ -69,6 +79,22 @@ class Plan(NamedTuple):
     trace: int
     digest: int
     revision: int
+
+    def standing(self, of_trial: Collection[int]) -> int:
+        """Return the state of the row, given the runs of trials."""
+        return int(self.is_active) * (2 if self.run_no in of_trial else 1)
+
+
+def runs_of_trials(facts: Facts, run_nos: Sequence[int]) -> set[int]:
+    """Return those runs that are of a trial: by their class, or by their session in an active plan or reading."""
+    return facts.distinct_in(_RUNS_OF_TRIAL, run_nos)
+
+
+def sessions_of_trials(txn: Transaction, sessions: Collection[str]) -> set[str]:
+    """Return those sessions that an active plan or reading names."""
+    if txn.number("trial", 0) == 1:  # there never was one
+        return set()
+    return {one for one in sessions if txn.has_row(_SESSION_OF_TRIAL, [one, f"{one[:PREFIX_CHARS]}*"])}
 
 
 def attribute_runs(txn: Transaction, attributions: Sequence[Attribution], known: Sources) -> None:
@@ -171,7 +197,7 @@ def _recompute_chunk(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
     now = {
         number: tuple(rest)
         for number, *rest in txn.rows_in(
-            "SELECT run_no, standing, digest, revision, rank FROM run WHERE learner_id = ? AND run_no IN ({})",
+            "SELECT run_no, standing > 0, digest, revision, rank FROM run WHERE learner_id = ? AND run_no IN ({})",
             [plan.run_no for plan in planned],
         )
     }
@@ -183,10 +209,11 @@ def _recompute_chunk(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
             txn,
             [(plan, now[plan.run_no][1]) for plan in moved if plan.digest != now[plan.run_no][1]],
         )
+        of_trial = runs_of_trials(txn, [plan.run_no for plan in planned])
         txn.connection.many(
             "UPDATE run SET standing = ?, rank = ?, trace = ?, digest = ?, revision = ?"
             " WHERE learner_id = ? AND run_no = ?",
-            [(int(plan.is_active), *plan[2:], txn.learner_id, plan.run_no) for plan in planned],
+            [(plan.standing(of_trial), *plan[2:], txn.learner_id, plan.run_no) for plan in planned],
         )
     changed = {plan.run_no for plan in moved if (plan.is_active, plan.digest) != now[plan.run_no][:2]}
     earlier = {plan.run_no: now[plan.run_no][1] for plan in moved if plan.is_active and now[plan.run_no][0]}

@@ -164,7 +164,7 @@ def _queue_line(snapshot: Snapshot, queue: Queue) -> PlacedLine:
         " LEFT JOIN execution x ON x.learner_id = i.learner_id AND x.execution_no = i.execution_no"
         " LEFT JOIN run r ON r.learner_id = i.learner_id AND r.run_no = i.run_no"
         " LEFT JOIN arm a ON a.learner_id = i.learner_id AND a.arm_no = i.arm_no"
-        " WHERE i.learner_id = ? AND i.review_queue_no = ? AND coalesce(r.standing, 1) = 1"
+        " WHERE i.learner_id = ? AND i.review_queue_no = ? AND coalesce(r.standing, 1) > 0"
         " AND coalesce(x.standing, 1) = 1 ORDER BY i.item_no",
         [queue.queue_no],
     )

@@ -21,7 +21,7 @@ from core.records.evidence import OBSERVATION, OBSERVED, REFERENCED, RETRACTED
 from core.records.ledger_lines import PlacedLine, RepairLine
 from core.store.caches import automatic, shifting
 from core.store.compacted import compacted_runs, refuse_compacted_span
-from core.store.engine.dialect import ACTIVE, BY_ARM, RUNS_BY_UID
+from core.store.engine.dialect import ACTIVE, BY_ARM, PRESENT, RUNS_BY_UID
 from core.store.provenance import fact_states
 from core.store.reads import active_corrections
 from core.store.transaction import Byline, Facts, Snapshot, Transaction
@@ -57,7 +57,7 @@ _CHANGED: Final = (
 _NAMED: Final = (
     "SELECT a.key, t.referenced, r.uid, r.revision, b.uid, b.revision, t.observation_no FROM retraction t"
     " JOIN arm a ON a.learner_id = t.learner_id AND a.arm_no = t.arm_no"
-    f" LEFT JOIN run r ON r.learner_id = t.learner_id AND r.run_no = t.run_no AND t.run_no <> 0 AND r.{ACTIVE}"
+    f" LEFT JOIN run r ON r.learner_id = t.learner_id AND r.run_no = t.run_no AND t.run_no <> 0 AND r.{PRESENT}"
     " LEFT JOIN observation b ON b.learner_id = t.learner_id AND b.observation_no = t.observation_no"
     " AND t.observation_no <> 0 WHERE t.learner_id = ? AND t.repair_no = ?"
 )

@@ -407,7 +407,7 @@ def execution_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         " FROM execution e"
         " LEFT JOIN adapter a ON a.learner_id = e.learner_id AND a.adapter_no = e.adapter_no"
         " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND e.run_no > 0"
-        f" WHERE e.learner_id = ? AND e.{ACTIVE} AND e.bare = 0 AND coalesce(r.standing, 1) = 1"
+        f" WHERE e.learner_id = ? AND e.{ACTIVE} AND e.bare = 0 AND coalesce(r.standing, 1) > 0"
         " ORDER BY since, e.execution_no"
     ):
         yield (

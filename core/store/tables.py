@@ -64,6 +64,7 @@ NUMBERED: Final = (
     "browser",
     "compaction",
     "achieved",
+    "trial",
 )
 """Tables whose rows have numbers, ``<table>_no``, that the learner's row gives."""
 ACT: Final = "act"
@@ -313,7 +314,7 @@ run = _bulk(
     _maybe_text("choice"),  # how our own selection came about, as JSON: `core.store.version.Choice`
     _int("import_no"),  # 0: recorded directly
     _int("revision"),
-    _int("standing"),  # 0: every import that brought it is undone
+    _int("standing"),  # 0: every import that brought it is undone; 2: active, and of a trial
     _maybe_int("session_key"),  # its session as a number that says nothing of it; NULL: no coin decided
     _maybe_int("bill_pico"),  # its cost in 10^-12 dollars at the prices of its time; NULL: unknown
     _int("bill_marks", default=0),  # bits of the cost: 1 estimated, 2 at least
@@ -323,6 +324,7 @@ run = _bulk(
     _partial("ix_run_session", "session_key", where="session_key IS NOT NULL"),
     _partial("ix_run_named", "session", "at_ms", "run_no", where="session IS NOT NULL"),
     Index("ix_run_changed", "learner_id", "changed", "run_no"),
+    _partial("ix_run_trial", "at_ms", "run_no", where="standing = 2"),
 )
 
 outcome = _bulk(
@@ -467,6 +469,23 @@ achieved = _exchanged(
     act="outcome",
     keyed=True,
     bulk=True,
+)
+
+trial = _exchanged(
+    "trial",  # plans of trials, and the results that were read of them or without one
+    _text("form"),  # plan or reading
+    _text("plan"),  # of a reading the id of its plan's line; '': none
+    _text("content"),  # JSON: `TrialPlan` or `TrialResults`
+    *_byline(),
+    _partial("uq_trial_uid", "uid", where="uid <> ''", unique=True),
+    act="trial",
+)
+
+trial_session = _bulk(
+    "trial_session",  # names of sessions of a trial's runs; one that ends with * is how they begin
+    Column("session", Text, primary_key=True, nullable=False),
+    _key("trial_no"),
+    Index("ix_trial_session_trial", "learner_id", "trial_no"),
 )
 
 adapter = _small(

@@ -21,6 +21,7 @@ _CLASS_WORDS: Final = {
     "passive": "a run of the passive phase",
     "fallback": "a run without the selector",
     "imported": "an imported run",
+    "trial": "a run of a trial",
 }
 
 
@@ -132,7 +133,7 @@ def run(story: RunStory) -> Sentence:
     parts: list[Markdown | Phrase] = [
         *composed(name, f"{kind}: ", Phrase(arms), f" {'were' if n_all != 1 else 'was'} in")
     ]
-    if facts.outcome == "observed":
+    if facts.outcome == "observed" and facts.run_class != "trial":
         used = (
             "none of them was used"
             if not story.n_referenced

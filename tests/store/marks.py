@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+_BYLINE = "actor at_ms import_no revision standing undone"
+
 
 class Marks(NamedTuple):
     """Columns of a table: those of which a change is found, and those that no act records."""
@@ -95,7 +97,7 @@ MARKS: dict[str, Marks] = {
             "next_agent_session_no next_webhook_no next_alert_no next_alert_message_no "
             "next_environment_no next_scale_no next_episode_no next_episode_credit_no next_link_no "
             "staged_import_no staged_revision staged_parts next_repair_no next_browser_no "
-            "next_compaction_no next_achieved_no"
+            "next_compaction_no next_achieved_no next_trial_no"
         ),
         "token staged_sum",
     ),
@@ -128,7 +130,9 @@ MARKS: dict[str, Marks] = {
     ),
     "provenance": Marks("learner_id kind no import_no revision rank trace digest said"),
     "whole_reward": Marks("learner_id observation_no"),
-    "achieved": Marks("learner_id achieved_no uid run value actor at_ms import_no revision standing undone"),
+    "achieved": Marks(f"learner_id achieved_no uid run value {_BYLINE}"),
+    "trial": Marks(f"learner_id trial_no uid form plan content {_BYLINE}"),
+    "trial_session": Marks("learner_id session trial_no"),
     "reply": Marks("learner_id kind no key payload answer"),
     "reset": Marks(
         "learner_id reset_no uid target scope actor reason n_arms at_ms import_no revision standing undone"

@@ -58,6 +58,7 @@ _LATER = {
     "mended",
     "whole_reward",
     "achieved",
+    "trial",
 }
 
 CHANGED = {

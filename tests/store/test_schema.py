@@ -50,6 +50,10 @@ _CHAIN = {"chain_sum", "chain_head", "chain_held", "next_link_no"}
 
 _BACK_TO_0021 = (
     *(f"DROP VIEW {view.name}" for view in VIEWS),
+    "DROP INDEX ix_run_trial",
+    "DROP TABLE trial",
+    "DROP TABLE trial_session",
+    "ALTER TABLE learner DROP COLUMN next_trial_no",
     "DROP TABLE achieved",
     "DROP TABLE whole_reward",
     "ALTER TABLE learner DROP COLUMN next_achieved_no",

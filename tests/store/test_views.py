@@ -116,6 +116,8 @@ def test_an_upgrade_makes_the_views_again(tmp_path: Path) -> None:
         later = (
             "whole_reward",
             "achieved",
+            "trial",
+            "trial_session",
             "browser",
             "judged_in",
             "history",
@@ -130,8 +132,9 @@ def test_an_upgrade_makes_the_views_again(tmp_path: Path) -> None:
         ):
             driver.execute(f"DROP TABLE {table}")
         driver.execute("DROP INDEX ix_evidence_load")
+        driver.execute("DROP INDEX ix_run_trial")
         driver.execute("ALTER TABLE posterior DROP COLUMN changed")
-        for name in ("repair", "browser", "compaction", "achieved"):
+        for name in ("repair", "browser", "compaction", "achieved", "trial"):
             driver.execute(f"ALTER TABLE learner DROP COLUMN next_{name}_no")
         driver.execute("CREATE VIEW v_runs AS SELECT 1 AS other")
         driver.execute("UPDATE alembic_version SET version_num = '0026'")

@@ -26,6 +26,7 @@ from core.store.resets import runs_before_reset
 from core.store.runs import KnownAgain, add_runs
 from core.store.staging import Activation, Part, Stage
 from core.store.transaction import Transaction
+from core.store.trials import settle_new_trials
 
 BATCH: Final = 1_000
 
@@ -191,6 +192,7 @@ class InParts:
             txn, reading, counts, import_no, lambda at: counts.recount(activation.reach(at)), known=known
         )
         activation.finish()
+        settle_new_trials(txn)
         return txn.has_news or self._writer.n_new > len(activation.superseded)
 
     @property

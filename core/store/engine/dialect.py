@@ -66,6 +66,12 @@ TEXTS_JOINED: Final = "{texts_joined}"
 ACTIVE: Final = "standing = 1"
 """SQL condition: the row is active, because its imports or its act are not undone."""
 
+OF_TRIAL: Final = "standing = 2"
+"""SQL condition: the run is active, and of a trial: it teaches nothing and counts nowhere."""
+
+PRESENT: Final = "standing > 0"
+"""SQL condition: the run is active, of a trial or not."""
+
 _CACHED_TEXTS: Final = 1_024
 
 

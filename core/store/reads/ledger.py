@@ -362,7 +362,7 @@ def _observation(
         changed,
     ) = row[12:]
     epoch = facts.epochs.of(arm_no, revision if run_revision is None else run_revision)
-    about = run_no == 0 or (bool(run_is_active) and flags is not None and bool(flags & INCLUDED))
+    about = run_no == 0 or (run_is_active == 1 and flags is not None and bool(flags & INCLUDED))
     if kind == "correction":
         about = about and latest == number and bool((flags or 0) & OBSERVATION)
     counts = bool(is_active) and not undone and about

@@ -12,8 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from functools import partial
+from heapq import merge
 from itertools import chain, islice
 from typing import Any, Final, Literal, NamedTuple, TypeVar
+
+from msgspec.structs import replace
 
 from core.columns import UNKNOWN
 from core.records.achieved import solved_word
@@ -23,7 +26,7 @@ from core.records.run_page import Cursor, Direction, RowState, RunPage, RunRow, 
 from core.records.run_query import RunFilter, View
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.engine import Row
-from core.store.engine.dialect import ACTIVE, BY_NAME
+from core.store.engine.dialect import ACTIVE, BY_NAME, OF_TRIAL, PRESENT
 from core.store.reads.achieved import achieved_of
 from core.store.reads.arms import arm_number
 from core.store.reads.log import Position
@@ -49,6 +52,7 @@ TimeUnit = Literal["day", "hour"]
 Kinds = tuple[str, list[Any]]
 """SQL conditions that exclude kinds of runs, with their values."""
 
+_SHOWN_CLASS: Final = f"CASE WHEN {OF_TRIAL} THEN 'trial' ELSE class END"
 _LATEST: Final = f"coalesce(max(at_ms), {UNKNOWN})"
 
 
@@ -147,9 +151,9 @@ def run_numbers(
 def runs_counted(snapshot: Snapshot, run_filter: RunFilter, view: View) -> int | None:
     """Return how many runs match, from rollups of full days and of the hours around them.
 
-    None where the filter names one arm's part or an outcome, which rollups do not know.
+    None where the filter names one arm's part, an outcome or trials, which rollups do not know.
     """
-    if run_filter.arm is not None or run_filter.achieved:
+    if run_filter.arm is not None or run_filter.achieved or "trial" in run_filter.classes:
         return None
     since, until = _span(view)
     first = UNKNOWN if since == UNKNOWN else -(-since // DAY_HOURS)
@@ -179,10 +183,44 @@ def _candidates(
     *,
     n_needed: int = _SOME,
 ) -> Iterator[Row]:
-    """Yield (time, number, whether it matches) of the runs in hours with matches, in order.
+    """Yield (time, number, whether it matches) of the runs in hours with matches, in order; with those of trials.
 
     Hardly more than ``n_needed`` will be read.
     """
+    if "trial" not in run_filter.classes:
+        return _learned_from(snapshot, run_filter, view, cursor, direction, n_needed=n_needed)
+    of_trials = _of_trials(snapshot, run_filter, view, cursor, direction)
+    if not (others := tuple(name for name in run_filter.classes if name != "trial")):
+        return of_trials
+    rest = replace(run_filter, classes=others)
+    learned_from = _learned_from(snapshot, rest, view, cursor, direction, n_needed=n_needed)
+    return merge(of_trials, learned_from, key=_in_order, reverse=direction == "older")
+
+
+def _in_order(row: Row) -> tuple[bool, int, int]:
+    """Return the position of a run in the order of time; those without one come first."""
+    at_ms, run_no, _ = row
+    return at_ms is not None, at_ms or 0, run_no
+
+
+def _of_trials(
+    snapshot: Snapshot, run_filter: RunFilter, view: View, cursor: Cursor | None, direction: Direction
+) -> Iterator[Row]:
+    """Yield the same of the runs of trials, by their own index."""
+    source: Kinds = (f"FROM run WHERE learner_id = ?1 AND {OF_TRIAL}", [])
+    return _one_by_one(snapshot, run_filter, view, source, cursor=cursor, is_older=direction == "older")
+
+
+def _learned_from(
+    snapshot: Snapshot,
+    run_filter: RunFilter,
+    view: View,
+    cursor: Cursor | None,
+    direction: Direction,
+    *,
+    n_needed: int,
+) -> Iterator[Row]:
+    """Yield the same of the runs that teach something."""
     arm_no = None if run_filter.arm is None else arm_number(snapshot, run_filter.arm)
     if run_filter.arm is not None and arm_no is None:
         return
@@ -237,6 +275,20 @@ def _of_session(
     is_older: bool,
 ) -> Iterator[Row]:
     """Yield (time, number, whether it matches) of the runs of a session, in order, by the index on its name."""
+    source: Kinds = (f"FROM run {BY_NAME} WHERE learner_id = ?1 AND session = ?", [session])
+    return _one_by_one(snapshot, run_filter, view, source, cursor=cursor, is_older=is_older)
+
+
+def _one_by_one(
+    snapshot: Snapshot,
+    run_filter: RunFilter,
+    view: View,
+    source: Kinds,
+    *,
+    cursor: Cursor | None,
+    is_older: bool,
+) -> Iterator[Row]:
+    """Yield (time, number, whether it matches) of the runs of a source, in order, by an index with their times."""
     arm_no = None if run_filter.arm is None else arm_number(snapshot, run_filter.arm)
     if run_filter.arm is not None and arm_no is None:
         return
@@ -244,8 +296,8 @@ def _of_session(
     since, until = _span(view)
     way, further = ("DESC", "<") if is_older else ("ASC", ">")
     sql = (
-        f"SELECT at_ms, run_no, learner_id = ?1 AND {fits} FROM run {BY_NAME} WHERE learner_id = ?1"
-        f" AND revision <= ? AND session = ? AND {{when}} ORDER BY at_ms {way}, run_no {way}"
+        f"SELECT at_ms, run_no, learner_id = ?1 AND {fits} {source[0]}"
+        f" AND revision <= ? AND {{when}} ORDER BY at_ms {way}, run_no {way}"
     )
     dated, values = "at_ms >= ? AND at_ms < ?", [max(since, 0) * HOUR_MS, min(until * HOUR_MS, LAST_MS + 1)]
     undated, numbers = "at_ms IS NULL", list[int]()
@@ -261,7 +313,7 @@ def _of_session(
         parts = parts[1:]
     for when, bounds in parts:
         if when is not undated or view.since_ms is None:
-            head = [snapshot.learner_id, *chosen, snapshot.revision, session]
+            head = [snapshot.learner_id, *chosen, *source[1], snapshot.revision]
             yield from snapshot.connection.each(sql.replace("{when}", when), [*head, *bounds])
 
 
@@ -442,10 +494,11 @@ def _runs_of_hour(hour: int, cursor: Cursor | None, direction: Direction) -> tup
 
 def _fits(run_filter: RunFilter, view: View, arm_no: int | None) -> tuple[str, list[Any]]:
     """Return the SQL condition for a matching run."""
-    sql = f"{ACTIVE} AND outcome <> 'empty'"
+    sql = f"{PRESENT if 'trial' in run_filter.classes else ACTIVE} AND outcome <> 'empty'"
     values: list[Any] = []
     for column, chosen in _chosen(run_filter, view):
-        sql += f" AND coalesce({column}, '') IN ({','.join('?' * len(chosen))})"
+        stored = _SHOWN_CLASS if column == "class" else f"coalesce({column}, '')"
+        sql += f" AND {stored} IN ({','.join('?' * len(chosen))})"
         values += chosen
     if arm_no is not None:
         part = {

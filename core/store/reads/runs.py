@@ -14,7 +14,7 @@ from core.records.run_page import RunRow
 from core.records.times import iso
 from core.store.compacted import compacted_runs
 from core.store.engine import Connection, Row
-from core.store.engine.dialect import ACTIVE, RUNS_BY_UID
+from core.store.engine.dialect import ACTIVE, OF_TRIAL, RUNS_BY_UID
 from core.store.reads.achieved import achieved_of
 from core.store.tables import beyond
 from core.store.transaction import Facts, Snapshot
@@ -23,7 +23,8 @@ _MATCH_COLUMNS: Final = "run_no, uid, revision, standing, at_ms"
 _ANSWERED: Final = "outcome <> 'empty'"
 
 _ROWS: Final = (
-    "SELECT r.run_no, r.uid, r.at_ms, r.model, r.channel, r.class, r.status, r.outcome, r.tokens,"
+    f"SELECT r.run_no, r.uid, r.at_ms, r.model, r.channel, CASE WHEN r.{OF_TRIAL} THEN 'trial' ELSE r.class END,"
+    " r.status, r.outcome, r.tokens,"
     " (SELECT count(*) FROM outcome o WHERE o.learner_id = ?1 AND o.run_no = r.run_no"
     f" AND o.flags & {INCLUDED} <> 0), (SELECT count(*) FROM outcome o WHERE o.learner_id = ?1"
     f" AND o.run_no = r.run_no AND o.flags & {INCLUDED} <> 0 AND o.flags & {REFERENCED} <> 0),"
@@ -49,6 +50,7 @@ class RunMatch(NamedTuple):
     revision: int
     is_active: bool
     at_ms: int | None
+    is_of_trial: bool = False
 
 
 def find_run(facts: Facts, name: str) -> RunMatch | None:
@@ -86,7 +88,7 @@ def run_of_uid(facts: Facts, uid: str) -> RunMatch | None:
 
 
 def _match(row: Row) -> RunMatch:
-    return RunMatch(row[0], row[1], row[2], bool(row[3]), row[4])
+    return RunMatch(row[0], row[1], row[2], row[3] == 1, row[4], row[3] == 2)
 
 
 def named_run(facts: Facts, name: str, columns: str, condition: str = "1 = 1") -> Row | None:

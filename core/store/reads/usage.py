@@ -65,7 +65,7 @@ missing.
 REWARDS_READ: Final = (
     "SELECT coalesce(a.key, 'arm ' || b.arm_no), CASE\n"
     f" WHEN p.arm_no IS NULL OR NOT {LISTED} THEN 'no_arm'\n"
-    f" WHEN b.run_no > 0 AND (coalesce(r.standing, 0) = 0 OR coalesce(o.flags, 0) & {INCLUDED} = 0) THEN 'no_run'\n"
+    f" WHEN b.run_no > 0 AND (coalesce(r.standing, 0) <> 1 OR coalesce(o.flags, 0) & {INCLUDED} = 0) THEN 'no_run'\n"
     " WHEN b.kind = 'correction' AND EXISTS (SELECT 1 FROM observation c"
     f" {BY_RUN} WHERE c.learner_id = ?1 AND c.run_no = b.run_no AND c.run_no <> 0"
     " AND c.arm_no = b.arm_no AND c.kind = 'correction'"
@@ -354,8 +354,8 @@ def budgets_used(snapshot: Snapshot, after_no: int) -> tuple[int, list[int]]:
     for nothing, as it did when it was chosen.
     """
     rows = snapshot.rows(
-        "SELECT run_no, choice FROM run WHERE learner_id = ? AND run_no > ? AND revision <= ? AND standing > 0"
-        " ORDER BY run_no LIMIT ?",
+        "SELECT run_no, choice FROM run WHERE learner_id = ? AND run_no > ? AND revision <= ?"
+        f" AND {ACTIVE} ORDER BY run_no LIMIT ?",
         [after_no, snapshot.revision, MOST_CHOSEN],
     )
     within = [no for no, choice in rows if choice and msgspec.json.decode(choice, type=Choice).budget_tokens]
