@@ -75,7 +75,7 @@ def figures_of(context: Context) -> dict[str, object]:
     }
 
 
-def drawn_run(random: Random, uid: str, session: str | None) -> Run:
+def random_run(random: Random, uid: str, session: str | None) -> Run:
     calls = random.sample("abc", random.randrange(4))
     one = a_run(uid, calls=calls, at_ms=START_MS + random.randrange(800) * HOUR_MS, model="m")
     return with_fields(one, session=session, run_class=random.choice(("imported", "fallback")))
@@ -109,7 +109,7 @@ class Twins:
 
     def usual_run(self) -> None:
         self.n += 1
-        run = drawn_run(self.random, f"run-{self.n}", self.random.choice((None, "mine", "yours")))
+        run = random_run(self.random, f"run-{self.n}", self.random.choice((None, "mine", "yours")))
         for context in self.both:
             record(context, run)
 
@@ -127,11 +127,11 @@ class Twins:
     def run_of_trial(self) -> None:
         self.n += 1
         session = self.random.choice((*PLANNED, *READ))
-        record(self.full, drawn_run(self.random, f"run-{self.n}", session))
+        record(self.full, random_run(self.random, f"run-{self.n}", session))
 
     def run_of_class(self) -> None:
         self.n += 1
-        record(self.full, with_fields(drawn_run(self.random, f"run-{self.n}", None), run_class="trial"))
+        record(self.full, with_fields(random_run(self.random, f"run-{self.n}", None), run_class="trial"))
 
     def undo_one(self) -> None:
         for context, act in zip(self.both, self.random.choice(self.acts or [[]]), strict=False):
