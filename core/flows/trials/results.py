@@ -51,6 +51,8 @@ from core.records.trial import TRIAL_SIDES, Cell, End, Presence, TrialResults, T
 
 _FORMATS: Final = (trial_lines.NAME, PLUGIN_EVAL, SKILL_CREATOR)
 _HARBOR: Final = "harbor"
+_OF_RUN: Final = b'"trial_name"'
+_OF_JOB: Final = b'"n_total_trials"'
 _PRESENCES: Final[tuple[Presence, ...]] = get_args(Presence)
 _WORDS: Final[dict[End, str]] = {"ended": "", "limit": "limit", "fault": "fault"}
 _MOST_ERROR: Final = 80
@@ -254,13 +256,14 @@ class _Side:
 
     def _harbor_runs(self) -> Iterator[tuple[Path, _HarborRun]]:
         for file in files_in([self._path]):
-            if file.name == atif.RESULT:
-                reading = _reading(file, self._limits, "object")
-                raw = reading.checked(*next(reading.pieces()))
-                if isinstance(raw, Rejected):
-                    self._collected.rejected.append(raw)
-                elif (run := decoded(_RESULT, raw)) is not None:
+            if file.name != atif.RESULT:
+                continue
+            reading = _reading(file, self._limits, "object")
+            for _, raw, run in reading.records(_RESULT.decode):
+                if isinstance(run, _HarborRun):
                     yield file.parent.resolve(), run
+                elif _OF_JOB not in raw and (_OF_RUN in raw or not raw.rstrip().endswith(b"}")):
+                    self._collected.rejected.append(run)
 
     def _opened(self) -> Opened:
         try:
@@ -398,13 +401,12 @@ def _presence(run: Run, arm: Arm | None) -> tuple[Presence, int | None]:
     n_used = n_used or int(arm.key in {*run.loaded, *run.typed})
     if n_used:
         return "called", n_used
-    is_known = arm.type == "tool" or run.loads_known
-    if any(one.key == arm.key for one in run.inventory.offered) and run.inventory.kind != "inferred":
-        return "listed", 0 if is_known else None
-    has_list = arm.type == "tool" or any(one.type == arm.type for one in run.inventory.offered)
-    if run.inventory.kind != "inferred" and has_list:
-        return "absent", 0
-    return "unknown", None
+    alike = [one for one in run.inventory.offered if one.type == arm.type]
+    if run.inventory.kind == "inferred" or not (alike or arm.type == "tool"):
+        return "unknown", None
+    if any(one.key == arm.key or one.name in names for one in alike):
+        return "listed", 0 if names or run.loads_known else None
+    return "absent", 0
 
 
 def _loads(call: str, arguments: str, arm: Arm) -> bool:
