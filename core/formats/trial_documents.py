@@ -226,7 +226,7 @@ def _plugin_eval(reading: Reading, document: bytes) -> TrialResults:
         )
     collected = _collected(reading, evaluation.cases, partial(_cells_of, evaluation))
     if evaluation.partial:
-        collected.notes.append(f"The suite did not finish, so runs are missing ({reading.file}).")
+        collected.notes.append("The suite did not finish, so runs are missing.")
     about = ", ".join(dict.fromkeys(one.name for one in evaluation.suite.plugins))[:MAX_LABEL_CHARS]
     header = TrialHeader(armscope_trial=VERSION, harness=PLUGIN_EVAL, alone=True)
     return collected.results(PLUGIN_EVAL, header, about)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Final
 
 import msgspec
@@ -114,12 +115,11 @@ class Collected:
         if self.rejected:
             first = self.rejected[0]
             n_records = number_of(len(self.rejected), "record")
-            yield f"{n_records} left out of {self.file}. The first is number {first.line}: {first.reason}"
+            where = f"number {first.line or 1} of {PurePath(first.file).name}"
+            yield f"{n_records} left out. The first is {where}: {first.reason}"
         if self.n_other:
-            yield (
-                f"{number_of(self.n_other, 'cell')} of {self.file} came again with other content. "
-                "The first of each counts."
-            )
+            cells = number_of(self.n_other, "cell")
+            yield f"{cells} came again with other content. The first of each counts."
 
 
 _HEADER: Final = msgspec.json.Decoder(TrialHeader)

@@ -281,7 +281,7 @@ def test_runs_of_our_own_are_paired_by_their_prompt(tmp_path: Path) -> None:
         ("without", 1, 0.5, "ended"),
     ]
     assert content.cells[0].task == content.cells[3].task != content.cells[2].task
-    assert content.notes == (f"1 run without a task left out ({tmp_path / 'on.jsonl'}).",)
+    assert content.notes == ("1 run without a task left out, on side 'with'.",)
     assert SECRET not in msgspec.json.encode(content).decode()
 
 
@@ -312,7 +312,7 @@ def test_a_damaged_result_is_left_out_and_counted(tmp_path: Path, content: bytes
     put(harbor(on, "a", 2), content, "result.json")
     content_of_both = both(tmp_path)
     assert rows(content_of_both.cells) == [("a", "with", 1, 1.0), ("a", "without", 1, 1.0)]
-    assert content_of_both.notes[0].startswith("1 record left out of ")
+    assert content_of_both.notes[0].startswith("1 record left out. The first is number 1 of result.json: ")
 
 
 def test_odd_members_of_a_result_change_nothing_else(tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ def test_a_line_that_can_t_be_read_is_left_out_and_counted(tmp_path: Path, what:
     content = read_results(path)
     assert list(content.cells) == cells
     (note,) = content.notes
-    assert note.startswith(f"1 record left out of {path}. The first is number 3: ")
+    assert note.startswith("1 record left out. The first is number 3 of data: ")
 
 
 def test_the_first_line_of_a_cell_counts() -> None:
@@ -166,7 +166,7 @@ def test_the_first_line_of_a_cell_counts() -> None:
     assert results(written([first, first])).notes == ()
     content = results(written([first, later, first]))
     assert list(content.cells) == [first]
-    assert "1 cell of" in content.notes[0]
+    assert "1 cell came again" in content.notes[0]
     again = results(written([first, msgspec.structs.replace(later, attempt=2)]))
     assert [cell.grade for cell in again.cells] == [1.0, 0.0]
 
@@ -322,7 +322,7 @@ def test_a_case_that_can_t_be_read_is_left_out_and_counted(part: Json) -> None:
     good = case({"with": [run()]}, "good")
     content = document(suite({**case({}, "bad"), **part}, good))
     assert [cell.task for cell in content.cells] == ["good"]
-    assert "1 record left out of" in content.notes[0]
+    assert "1 record left out" in content.notes[0]
 
 
 def test_odd_graders_and_sums_do_not_matter() -> None:

@@ -330,7 +330,9 @@ class _Side:
 
     def _note(self, n: int, noun: str, lacks: str) -> None:
         if n:
-            self._collected.notes.append(f"{number_of(n, noun)} without a {lacks} left out ({self._path}).")
+            self._collected.notes.append(
+                f"{number_of(n, noun)} without a {lacks} left out, on side {self._side!r}."
+            )
 
 
 def _shown_by(run: Run, side: TrialSide, arm: Arm | None) -> _Result:
