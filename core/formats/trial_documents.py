@@ -1,12 +1,14 @@
 """Documents with both sides of a trial: results of Claude Code's plugin eval, and of the skill-creator of Anthropic.
 
 *Plugin eval* (``aggregate-result.json``, schema 1) lists the runs of each case in ``arms.with`` and ``arms.without``.
-The plugin is alone there. A grader for one side alone has no part in the score. It says whether the skill was called.
+The plugin is alone there. A grader for one side alone has no part in the score and is no check. It says whether the
+skill was called.
 A run without any grader failed before the agent, and one with skipped graders has no comparable score: both are
 missing. The judge's money is no cost of the arm. Tokens are not in the file.
 
 *Skill-creator* (``benchmark.json``) lists runs with ``configuration`` ``with_skill`` or ``without_skill``. Its
 ``tokens`` are characters where a run had no count, so they are not read. Its time is that of the file, not of a run.
+Its expectations have no names, so they are no checks.
 
 Prompts, rubrics, answers and paths are not kept: a prompt becomes a digest.
 """
@@ -123,6 +125,7 @@ class _ToolUse(msgspec.Struct):
 class _Graded(msgspec.Struct):
     name: Label
     passed: bool
+    scored: bool = True
 
 
 class _PluginRun(msgspec.Struct, rename="camel"):
@@ -246,7 +249,7 @@ def _cells_of(evaluation: _Evaluation, raw: bytes, collected: Collected) -> Iter
                 repeat=repeat,
                 side=side,
                 grade=None if end == "fault" else run.grade,
-                checks={one.name: float(one.passed) for one in run.graders or ()},
+                checks={one.name: float(one.passed) for one in run.graders or () if one.scored},
                 end=end,
                 error=error,
                 money_pico=run.money_pico,
@@ -260,11 +263,6 @@ def _cells_of(evaluation: _Evaluation, raw: bytes, collected: Collected) -> Iter
 # --- skill-creator ----------------------------------------------------------------------------------------
 
 
-class _Expectation(msgspec.Struct):
-    text: str
-    passed: bool
-
-
 class _Result(msgspec.Struct):
     pass_rate: float | None = None
     total: int | None = None
@@ -276,20 +274,12 @@ class _BenchmarkRun(msgspec.Struct):
     eval_name: str | None = None
     run_number: int | None = None
     result: _Result = msgspec.field(default_factory=_Result)
-    expectations: list[_Expectation] | None = None
+    expectations: list[msgspec.Raw] | None = None
 
     @property
     def grade(self) -> float | None:
         """The rate; a run without any expectation has none, and its program writes 0."""
         return self.result.pass_rate if self.result.total or self.expectations else None
-
-    @property
-    def checks(self) -> dict[str, float]:
-        """The expectations, named by a digest: their texts are not kept."""
-        return {
-            digest_of(one.text.encode(errors="replace"))[:12]: float(one.passed)
-            for one in self.expectations or ()
-        }
 
 
 class _Metadata(msgspec.Struct):
@@ -327,7 +317,6 @@ def _benchmark(reading: Reading, document: bytes) -> TrialResults:
             repeat=run.run_number or n_runs[task, side],
             side=side,
             grade=run.grade,
-            checks=run.checks,
             end="fault" if run.grade is None else "ended",
             error="not graded" if run.grade is None else "",
             model=model,

@@ -319,8 +319,7 @@ def test_odd_members_of_a_result_change_nothing_else(tmp_path: Path) -> None:
     on, off = folders(tmp_path)
     odd: dict[str, Any] = {"agent_info": 5, "agent_result": [1], "finished_at": "soon"}
     harbor(on, "a", 1, **odd)
-    rewards = {"rewards": {"reward": 1.0, "x" * 900: 1.0, "style": 0.5, "speed": 8.0, "": 1.0}}
-    harbor(off, "a", 1, verifier_result=rewards)
+    harbor(off, "a", 1, verifier_result={"rewards": {"reward": 1.0, "x" * 900: 1.0, "style": 0.5}})
     first, second = both(tmp_path).cells
     assert (first.grade, first.tokens, first.model, first.at_ms) == (1.0, None, "", None)
-    assert second.checks == {"style": 0.5}
+    assert (second.grade, second.checks) == (1.0, {})

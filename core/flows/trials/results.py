@@ -2,7 +2,7 @@
 
 A file with both sides is read by itself. Else each side is a file or folder of any format of transcripts. Runs of the
 two sides are paired by task, and within a task by their order in time. The grade is that of the episode, else the
-outcome that the run states.
+outcome that the run states. The parts of a reward are no checks: the harness alone knows how it adds them up.
 
 Harbor's ``result.json`` has the grade, the usage and the error of a run, also without a trajectory. The transcripts
 below its folder show whether the arm was there. A task's checksum is its digest.
@@ -11,7 +11,7 @@ below its folder show whether the arm was there. A task's checksum is its digest
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, get_args
@@ -45,7 +45,7 @@ from core.records.achieved import OutcomeLine
 from core.records.arm import Arm
 from core.records.counts import number_of
 from core.records.episode import Episode
-from core.records.limits import MAX_LABEL_CHARS, Label, Tokens, shown
+from core.records.limits import Label, Tokens, shown
 from core.records.run import Run, Status
 from core.records.trial import TRIAL_SIDES, Cell, End, Presence, TrialResults, TrialSide
 
@@ -203,7 +203,6 @@ class _HarborRun(atif.TrialResult, kw_only=True):
         cell = structs.replace(
             _merged(side, runs),
             task=named(self.task_name) or named(self.trial_name) or "-",
-            checks=_checks(self.parts),
             error=(self.broken or next(iter(errors), ""))[:_MOST_ERROR],
             money_pico=pico_of(used.cost_usd),
             version="" if agent.version == "unknown" else agent.version,
@@ -306,7 +305,6 @@ class _Side:
         cell = structs.replace(
             merged,
             task=named(episode.task) or "",
-            checks=_checks({part.name: part.value for part in episode.parts if part.kind == "reward"}),
             error=error[:_MOST_ERROR],
             model=episode.model or merged.model,
             at_ms=merged.at_ms if episode.at_ms is None else episode.at_ms,
@@ -383,15 +381,6 @@ def _graded(cell: Cell, grade: float | None, end: End) -> Cell:
     return structs.replace(
         cell, grade=None if end == "fault" else grade, end=end, error=cell.error or _WORDS[end]
     )
-
-
-def _checks(parts: Mapping[str, float]) -> dict[str, float]:
-    """Return the parts of a grade that can be its checks."""
-    return {
-        name: part
-        for name, part in parts.items()
-        if name != "reward" and 0 < len(name) <= MAX_LABEL_CHARS and 0 <= part <= 1
-    }
 
 
 def _presence(run: Run, arm: Arm | None) -> tuple[Presence, int | None]:
