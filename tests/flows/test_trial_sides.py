@@ -26,6 +26,20 @@ from tests.formats.test_verifiers import rollout
 
 ARM = "tool:other:search"
 SECRET = "a person's words"
+RUNS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([0.0, 0.5, 1.0])), min_size=1, max_size=6)
+ENDS: dict[str, tuple[str | None, float | None, str, float | None]] = {
+    "ended": (None, 0.5, "ended", 0.5),
+    "time, graded": ("AgentTimeoutError", 1.0, "limit", 1.0),
+    "time, not graded": ("AgentTimeoutError", None, "limit", None),
+    "context": ("ContextLengthExceededError", None, "limit", None),
+    "crash, graded": ("NonZeroAgentExitCodeError", 0.0, "ended", 0.0),
+    "rate limit": ("ApiRateLimitError", 1.0, "fault", None),
+    "container": ("EnvironmentStartTimeoutError", None, "fault", None),
+    "grader's time": ("VerifierTimeoutError", None, "fault", None),
+    "money": ("BudgetExceededError", None, "fault", None),
+    "not graded": (None, None, "fault", None),
+    "beyond the scale": (None, 2.0, "fault", None),
+}
 
 
 def stamp(second: int) -> str:
@@ -63,11 +77,11 @@ def with_trajectory(folder: Path, tools: Sequence[str], *calls: str) -> None:
     put(folder / "agent", json.dumps(document).encode(), "trajectory.json")
 
 
-def both(folder: Path, arm: str = "", *, by_name: bool = False) -> TrialResults:
+def read_both(folder: Path, arm: str = "", *, by_name: bool = False) -> TrialResults:
     return read_sides(folder / "with", folder / "without", arm=arm, by_name=by_name)
 
 
-def rows(cells: Iterable[Cell]) -> list[tuple[str, str, int, float | None]]:
+def in_short(cells: Iterable[Cell]) -> list[tuple[str, str, int, float | None]]:
     return [(cell.task, cell.side, cell.repeat, cell.grade) for cell in cells]
 
 
@@ -85,8 +99,8 @@ def test_two_jobs_of_harbor_are_paired_by_task_and_time(tmp_path: Path) -> None:
     harbor(on, "a", 3)
     harbor(off, "a", 4, 0.0)
     put(on, json.dumps({"n_total_trials": 3, "stats": {}}).encode(), "result.json")
-    content = both(tmp_path)
-    assert rows(content.cells) == [
+    content = read_both(tmp_path)
+    assert in_short(content.cells) == [
         ("a", "with", 1, 1.0),
         ("b", "with", 1, 0.5),
         ("a", "with", 2, 0.0),
@@ -104,21 +118,6 @@ def test_two_jobs_of_harbor_are_paired_by_task_and_time(tmp_path: Path) -> None:
     assert {(task.name, task.digest) for task in content.tasks} == {("a", "sum of a"), ("b", "sum of b")}
 
 
-ENDS: dict[str, tuple[str | None, float | None, str, float | None]] = {
-    "ended": (None, 0.5, "ended", 0.5),
-    "time, graded": ("AgentTimeoutError", 1.0, "limit", 1.0),
-    "time, not graded": ("AgentTimeoutError", None, "limit", None),
-    "context": ("ContextLengthExceededError", None, "limit", None),
-    "crash, graded": ("NonZeroAgentExitCodeError", 0.0, "ended", 0.0),
-    "rate limit": ("ApiRateLimitError", 1.0, "fault", None),
-    "container": ("EnvironmentStartTimeoutError", None, "fault", None),
-    "grader's time": ("VerifierTimeoutError", None, "fault", None),
-    "money": ("BudgetExceededError", None, "fault", None),
-    "not graded": (None, None, "fault", None),
-    "beyond the scale": (None, 2.0, "fault", None),
-}
-
-
 @pytest.mark.parametrize("what", ENDS)
 def test_a_limit_is_an_end_and_a_fault_is_missing(tmp_path: Path, what: str) -> None:
     name, reward, end, grade = ENDS[what]
@@ -126,7 +125,7 @@ def test_a_limit_is_an_end_and_a_fault_is_missing(tmp_path: Path, what: str) -> 
     harbor(on, "a", 1, reward, exception_info=None if name is None else excepted(name))
     harbor(on, "a", 2)
     harbor(off, "a", 1)
-    content = both(tmp_path)
+    content = read_both(tmp_path)
     assert (content.cells[0].end, content.cells[0].grade) == (end, grade)
     assert content.cells[0].error == name or name is None
     assert SECRET not in msgspec.json.encode(content).decode()
@@ -140,7 +139,7 @@ def test_transcripts_show_if_the_arm_was_there(tmp_path: Path) -> None:
     harbor(on, "unknown", 4)
     with_trajectory(harbor(off, "called", 1), ["read"], "read")
     with_trajectory(harbor(off, "listed", 2), ["search", "read"], "search")
-    content = both(tmp_path, ARM)
+    content = read_both(tmp_path, ARM)
     assert content.arm == ARM
     assert [(cell.task, cell.side, cell.presence, cell.used) for cell in content.cells] == [
         ("called", "with", "called", 2),
@@ -152,7 +151,7 @@ def test_transcripts_show_if_the_arm_was_there(tmp_path: Path) -> None:
     ]
     assert [cell.session for cell in content.cells[:2]] == ["called__001", "listed__002"]
     assert len({task.cluster for task in content.tasks}) == 4
-    assert {cell.presence for cell in both(tmp_path).cells} == {"unknown"}
+    assert {cell.presence for cell in read_both(tmp_path).cells} == {"unknown"}
 
 
 def test_a_folder_with_other_content_is_another_task_unless_names_decide(tmp_path: Path) -> None:
@@ -162,11 +161,14 @@ def test_a_folder_with_other_content_is_another_task_unless_names_decide(tmp_pat
     with pytest.raises(
         UnreadableSource, match=r"task in common, got 'a' of 1 task and 'a \(22222222\)' of 1"
     ):
-        both(tmp_path)
-    assert rows(both(tmp_path, by_name=True).cells) == [("a", "with", 1, 1.0), ("a", "without", 1, 0.0)]
+        read_both(tmp_path)
+    assert in_short(read_both(tmp_path, by_name=True).cells) == [
+        ("a", "with", 1, 1.0),
+        ("a", "without", 1, 0.0),
+    ]
     harbor(off, "a", 2, 0.5, task_checksum="1" * 64)
-    content = both(tmp_path)
-    assert rows(content.cells)[1:] == [("a (22222222)", "without", 1, 0.0), ("a", "without", 1, 0.5)]
+    content = read_both(tmp_path)
+    assert in_short(content.cells)[1:] == [("a (22222222)", "without", 1, 0.0), ("a", "without", 1, 0.5)]
     assert "has another digest, too" in content.notes[0]
 
 
@@ -175,15 +177,12 @@ def test_each_model_has_repeats_of_its_own(tmp_path: Path) -> None:
     for side in (on, off):
         for number, model in enumerate(["large", "small", "large"]):
             harbor(side, "a", number, agent_info={"model_info": {"name": model}, "version": "unknown"})
-    cells = both(tmp_path).cells
+    cells = read_both(tmp_path).cells
     assert [(cell.model, cell.repeat, cell.version) for cell in cells] == [
         ("large", 1, ""),
         ("small", 1, ""),
         ("large", 2, ""),
     ] * 2
-
-
-RUNS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([0.0, 0.5, 1.0])), min_size=1, max_size=6)
 
 
 @given(RUNS, RUNS, st.data())
@@ -198,10 +197,10 @@ def test_a_job_that_grows_keeps_its_cells_and_a_recount_agrees(
         cut = data.draw(st.integers(2, len(plan)))
         for number, (side, task, grade) in enumerate(plan[:cut]):
             harbor(sides["with" if side == "with" else "without"], task, number, grade)
-        before = both(Path(name)).cells
+        before = read_both(Path(name)).cells
         for number, (side, task, grade) in enumerate(plan[cut:], start=cut):
             harbor(sides["with" if side == "with" else "without"], task, number, grade)
-        after = {cell.key: cell for cell in both(Path(name)).cells}
+        after = {cell.key: cell for cell in read_both(Path(name)).cells}
         counted: dict[tuple[str, str], list[float]] = {}
         for side, folder in sides.items():
             for file in folder.glob("*/result.json"):
@@ -225,8 +224,8 @@ def test_inspect_logs_are_paired_by_sample(tmp_path: Path) -> None:
     limited = sample(2, limit={"type": "token", "limit": 9}, scores={"s": {"value": "I"}}, uuid="l")
     put(on, archive(sample(1, uuid="x", **tools), limited, failed), "a.eval")
     put(off, log(sample(2, uuid="y"), sample(1, scores={"s": {"value": 0.25}}, uuid="z")), "b.json")
-    content = both(tmp_path, ARM)
-    assert [(*row, cell.end) for row, cell in zip(rows(content.cells), content.cells, strict=True)] == [
+    content = read_both(tmp_path, ARM)
+    assert [(*row, cell.end) for row, cell in zip(in_short(content.cells), content.cells, strict=True)] == [
         ("1", "with", 1, 1.0, "ended"),
         ("2", "with", 1, 0.0, "limit"),
         ("3", "with", 1, None, "fault"),
@@ -243,8 +242,8 @@ def test_verifiers_results_are_paired_by_example_and_order(tmp_path: Path) -> No
     rollouts = [rollout(7), rollout(7, 0.5), rollout(8, 0.0, error={"error": "ModelError"}), rollout(9, 1.0)]
     verifiers_results(on, rollouts, {"env_id": "wiki", "model": "large"})
     verifiers_results(off, [rollout(7, 0.25), rollout(9, None)], {"env_id": "wiki", "model": "large"})
-    content = both(tmp_path, ARM)
-    assert rows(content.cells) == [
+    content = read_both(tmp_path, ARM)
+    assert in_short(content.cells) == [
         ("7", "with", 1, 1.0),
         ("7", "with", 2, 0.5),
         ("8", "with", 1, None),
@@ -260,19 +259,19 @@ def test_tasks_of_several_environments_are_apart(tmp_path: Path) -> None:
     for side in folders(tmp_path):
         for name in ("wiki", "maths"):
             verifiers_results(side, [rollout(7)], {"env_id": name}, f"{name}.results.jsonl")
-    assert sorted({cell.task for cell in both(tmp_path).cells}) == ["maths/7", "wiki/7"]
+    assert sorted({cell.task for cell in read_both(tmp_path).cells}) == ["maths/7", "wiki/7"]
 
 
-def own(uid: str, prompt: str | None, **more: object) -> Json:
+def exported(uid: str, prompt: str | None, **more: object) -> Json:
     asked = {} if prompt is None else {"prompt": prompt}
     return {"kind": "run", "uid": uid, "arms": ["tool:other:search"], "calls": ["search"], **asked, **more}
 
 
 def test_runs_of_our_own_are_paired_by_their_prompt(tmp_path: Path) -> None:
-    one, two = own("1", SECRET, achieved=1.0), own("2", SECRET, achieved=0.0, status="aborted")
-    put(tmp_path, lines([one, two, own("3", None), own("4", "other")]), "on.jsonl")
+    one, two = exported("1", SECRET, achieved=1.0), exported("2", SECRET, achieved=0.0, status="aborted")
+    put(tmp_path, lines([one, two, exported("3", None), exported("4", "other")]), "on.jsonl")
     outcome: Json = {"kind": "outcome", "id": "o1", "run": "5", "value": 0.5}
-    put(tmp_path, lines([own("5", SECRET), outcome]), "off.jsonl")
+    put(tmp_path, lines([exported("5", SECRET), outcome]), "off.jsonl")
     content = read_sides(tmp_path / "on.jsonl", tmp_path / "off.jsonl", arm=ARM)
     assert [(cell.side, cell.repeat, cell.grade, cell.end) for cell in content.cells] == [
         ("with", 1, 1.0, "ended"),
@@ -281,7 +280,7 @@ def test_runs_of_our_own_are_paired_by_their_prompt(tmp_path: Path) -> None:
         ("without", 1, 0.5, "ended"),
     ]
     assert content.cells[0].task == content.cells[3].task != content.cells[2].task
-    assert content.notes == ("1 run without a task left out, on side 'with'.",)
+    assert ["without a task" in note for note in content.notes] == [True]
     assert SECRET not in msgspec.json.encode(content).decode()
 
 
@@ -292,10 +291,10 @@ def test_sides_that_are_none_are_refused(tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="must lie apart"):
             read_sides(*pair)
     with pytest.raises(UnreadableSource, match="graded runs, got 0 runs without a grade"):
-        both(tmp_path)
+        read_both(tmp_path)
     harbor(off, "a", 1, None)
     with pytest.raises(UnreadableSource, match="graded runs, got 1 run without a grade"):
-        both(tmp_path)
+        read_both(tmp_path)
     with pytest.raises(UnreadableSource, match="readable, got No such file"):
         read_sides(on, tmp_path / "none")
     with pytest.raises(UnreadableSource, match=r"got 0 .* --with FOLDER --without FOLDER"):
@@ -310,9 +309,9 @@ def test_a_damaged_result_is_left_out_and_counted(tmp_path: Path, content: bytes
     for side in (on, off):
         harbor(side, "a", 1)
     put(harbor(on, "a", 2), content, "result.json")
-    content_of_both = both(tmp_path)
-    assert rows(content_of_both.cells) == [("a", "with", 1, 1.0), ("a", "without", 1, 1.0)]
-    assert content_of_both.notes[0].startswith("1 record left out. The first is number 1 of result.json: ")
+    content_of_both = read_both(tmp_path)
+    assert in_short(content_of_both.cells) == [("a", "with", 1, 1.0), ("a", "without", 1, 1.0)]
+    assert content_of_both.notes[0].startswith("1 record left out.")
 
 
 def test_odd_members_of_a_result_change_nothing_else(tmp_path: Path) -> None:
@@ -320,6 +319,6 @@ def test_odd_members_of_a_result_change_nothing_else(tmp_path: Path) -> None:
     odd: dict[str, Any] = {"agent_info": 5, "agent_result": [1], "finished_at": "soon"}
     harbor(on, "a", 1, **odd)
     harbor(off, "a", 1, verifier_result={"rewards": {"reward": 1.0, "x" * 900: 1.0, "style": 0.5}})
-    first, second = both(tmp_path).cells
+    first, second = read_both(tmp_path).cells
     assert (first.grade, first.tokens, first.model, first.at_ms) == (1.0, None, "", None)
     assert (second.grade, second.checks) == (1.0, {})

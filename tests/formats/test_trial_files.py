@@ -40,6 +40,7 @@ CELLS = st.builds(
 )
 DISTINCT = st.lists(CELLS, min_size=1, max_size=6, unique_by=lambda one: one.key)
 Arms = Mapping[str, Sequence[Json]]
+SCORES = st.lists(st.integers(0, 4).map(lambda n: n / 4), max_size=4)
 PRIVATE = "the words of a person"
 
 BAD_LINES = {
@@ -57,20 +58,20 @@ BAD_LINES = {
 }
 
 
-def written(cells: Sequence[Cell], header: TrialHeader = HEADER) -> bytes:
+def trial_lines(cells: Sequence[Cell], header: TrialHeader = HEADER) -> bytes:
     return line_of(header) + b"".join(line_of(cell) for cell in cells)
 
 
-def results(content: bytes, name: str = "data") -> TrialResults:
+def read_content(content: bytes, name: str = "data") -> TrialResults:
     with TemporaryDirectory() as folder:
         return read_results(put(Path(folder), content, name))
 
 
-def document(content: Json) -> TrialResults:
-    return results(json.dumps(content, indent=1).encode())
+def read_document(content: Json) -> TrialResults:
+    return read_content(json.dumps(content, indent=1).encode())
 
 
-def graded(content: TrialResults) -> dict[tuple[str, str], list[float | None]]:
+def grades_of(content: TrialResults) -> dict[tuple[str, str], list[float | None]]:
     """The grades of each task and side."""
     table: dict[tuple[str, str], list[float | None]] = {}
     for cell in content.cells:
@@ -78,7 +79,7 @@ def graded(content: TrialResults) -> dict[tuple[str, str], list[float | None]]:
     return table
 
 
-def run(score: float | None = 1.0, **more: object) -> Json:
+def plugin_run(score: float | None = 1.0, **more: object) -> Json:
     """A run of plugin eval, with a grader for its outcome and one for the skill."""
     graders = [
         {"name": "outcome", "passed": bool(score), "explanation": PRIVATE, "withOnly": False, "scored": True},
@@ -125,7 +126,7 @@ def benchmark(*runs: Json, **metadata: object) -> Json:
 
 @given(DISTINCT)
 def test_lines_are_read_as_they_were_written(cells: list[Cell]) -> None:
-    content = results(written(cells))
+    content = read_content(trial_lines(cells))
     assert (content.source, content.plan, content.arm, content.harness, content.notes) == (
         NAME,
         3,
@@ -139,10 +140,10 @@ def test_lines_are_read_as_they_were_written(cells: list[Cell]) -> None:
 @given(DISTINCT, st.data())
 @settings(max_examples=30)
 def test_a_file_that_grows_keeps_its_earlier_cells(cells: list[Cell], data: st.DataObject) -> None:
-    whole = written(cells)
+    whole = trial_lines(cells)
     start = len(line_of(HEADER)) + len(line_of(cells[0]))
     cut = data.draw(st.integers(start, len(whole)))
-    content = results(whole[:cut])
+    content = read_content(whole[:cut])
     assert list(content.cells) == cells[: len(content.cells)]
     n_lines = whole[:cut].count(b"\n") + (whole[cut:].startswith(b"\n"))
     assert len(content.cells) == n_lines - 1
@@ -153,21 +154,21 @@ def test_a_file_that_grows_keeps_its_earlier_cells(cells: list[Cell], data: st.D
 @pytest.mark.parametrize("what", BAD_LINES)
 def test_a_line_that_can_t_be_read_is_left_out_and_counted(tmp_path: Path, what: str) -> None:
     cells = [Cell(task="t", repeat=1, side=side, grade=1.0) for side in TRIAL_SIDES]
-    path = put(tmp_path, written(cells[:1]) + BAD_LINES[what] + b"\n" + line_of(cells[1]))
+    path = put(tmp_path, trial_lines(cells[:1]) + BAD_LINES[what] + b"\n" + line_of(cells[1]))
     content = read_results(path)
     assert list(content.cells) == cells
     (note,) = content.notes
-    assert note.startswith("1 record left out. The first is number 3 of data: ")
+    assert "number 3 of data:" in note
 
 
 def test_the_first_line_of_a_cell_counts() -> None:
     first = Cell(task="t", repeat=1, side="with", grade=1.0)
     later = msgspec.structs.replace(first, grade=0.0)
-    assert results(written([first, first])).notes == ()
-    content = results(written([first, later, first]))
+    assert read_content(trial_lines([first, first])).notes == ()
+    content = read_content(trial_lines([first, later, first]))
     assert list(content.cells) == [first]
     assert "1 cell came again" in content.notes[0]
-    again = results(written([first, msgspec.structs.replace(later, attempt=2)]))
+    again = read_content(trial_lines([first, msgspec.structs.replace(later, attempt=2)]))
     assert [cell.grade for cell in again.cells] == [1.0, 0.0]
 
 
@@ -194,7 +195,7 @@ def test_the_first_line_of_a_cell_counts() -> None:
 )
 def test_what_is_no_file_of_results_is_refused(content: bytes, error: str) -> None:
     with pytest.raises(UnreadableSource, match=error) as refused:
-        results(content)
+        read_content(content)
     assert refused.value.next_step
 
 
@@ -211,7 +212,7 @@ def test_a_folder_with_one_file_of_results_is_that_file(tmp_path: Path) -> None:
     cell = Cell(task="t", repeat=1, side="with")
     put(tmp_path, b"# notes", "README.md")
     (tmp_path / "run").mkdir()
-    put(tmp_path / "run", written([cell]), "cells.jsonl")
+    put(tmp_path / "run", trial_lines([cell]), "cells.jsonl")
     assert read_results(tmp_path).cells == (cell,)
     put(tmp_path, json.dumps(benchmark(evaluated(1, "with_skill"))).encode(), "b.json")
     with pytest.raises(UnreadableSource, match="one file with both sides, got 2"):
@@ -223,8 +224,13 @@ def test_a_folder_with_one_file_of_results_is_that_file(tmp_path: Path) -> None:
 
 def test_a_plugin_eval_is_its_runs_without_any_text() -> None:
     started = "2026-09-12T01:06:04.203Z"
-    greet = case({"with": [run(1.0, startedAt=started), run(0.5)], "without": [run(0.0, graders=[])]})
-    content = document(suite(greet))
+    greet = case(
+        {
+            "with": [plugin_run(1.0, startedAt=started), plugin_run(0.5)],
+            "without": [plugin_run(0.0, graders=[])],
+        }
+    )
+    content = read_document(suite(greet))
     assert (content.source, content.about, content.alone, content.notes) == (PLUGIN_EVAL, "polite", True, ())
     first, second, without = content.cells
     assert [cell.repeat for cell in content.cells] == [1, 2, 1]
@@ -246,23 +252,23 @@ def test_a_plugin_eval_is_its_runs_without_any_text() -> None:
 
 
 RUNS: dict[str, tuple[Json, str, float | None]] = {
-    "ended": (run(0.5), "ended", 0.5),
-    "time": (run(0.5, error="timed out after 120s"), "limit", 0.5),
-    "turns": (run(0.25, error="reached max turns (10)"), "limit", 0.25),
-    "crash": (run(0.5, error="exit 1: something"), "ended", 0.5),
-    "setup": (run(0, error="scaffold failed (exit 1): x", graders=[]), "fault", None),
-    "no grader": (run(0, error="exit 1", graders=[]), "fault", None),
-    "interrupted": (run(0.5, error="interrupted"), "fault", None),
-    "rate": (run(0, error="API Error: 429 rate_limit_error"), "fault", None),
-    "skipped": (run(1, skippedPaidGraders=True), "fault", None),
-    "without a score": (run(None, passed=True), "ended", 1.0),
+    "ended": (plugin_run(0.5), "ended", 0.5),
+    "time": (plugin_run(0.5, error="timed out after 120s"), "limit", 0.5),
+    "turns": (plugin_run(0.25, error="reached max turns (10)"), "limit", 0.25),
+    "crash": (plugin_run(0.5, error="exit 1: something"), "ended", 0.5),
+    "setup": (plugin_run(0, error="scaffold failed (exit 1): x", graders=[]), "fault", None),
+    "no grader": (plugin_run(0, error="exit 1", graders=[]), "fault", None),
+    "interrupted": (plugin_run(0.5, error="interrupted"), "fault", None),
+    "rate": (plugin_run(0, error="API Error: 429 rate_limit_error"), "fault", None),
+    "skipped": (plugin_run(1, skippedPaidGraders=True), "fault", None),
+    "without a score": (plugin_run(None, passed=True), "ended", 1.0),
 }
 
 
 @pytest.mark.parametrize("what", RUNS)
 def test_a_run_ends_by_itself_by_its_limit_or_by_a_fault(what: str) -> None:
     one, end, grade = RUNS[what]
-    (cell,) = document(suite(case({"with": [one]}))).cells
+    (cell,) = read_document(suite(case({"with": [one]}))).cells
     assert (cell.end, cell.grade) == (end, grade)
     assert bool(cell.error) == bool(one["error"] or one.get("skippedPaidGraders"))
 
@@ -282,14 +288,14 @@ def test_a_run_ends_by_itself_by_its_limit_or_by_a_fault(what: str) -> None:
 def test_the_graders_and_the_suite_say_if_the_plugin_was_there(
     plugin: Json, most: int | None, passed: bool, presence: str
 ) -> None:
-    one = run(1.0, graders=[{"name": "fired", "passed": passed}])
-    (cell,) = document(suite(case({"with": [one]}, most=most), plugin=plugin)).cells
+    one = plugin_run(1.0, graders=[{"name": "fired", "passed": passed}])
+    (cell,) = read_document(suite(case({"with": [one]}, most=most), plugin=plugin)).cells
     assert cell.presence == presence
 
 
 def test_equal_prompts_are_a_cluster_and_another_text_is_another_task() -> None:
-    arms = {"with": [run()], "without": [run(0.0)]}
-    content = document(suite(case(arms, "a", "x"), case(arms, "b", "x"), case(arms, "a", "y")))
+    arms = {"with": [plugin_run()], "without": [plugin_run(0.0)]}
+    content = read_document(suite(case(arms, "a", "x"), case(arms, "b", "x"), case(arms, "a", "y")))
     first, second, third = content.tasks
     assert (first.name, second.name) == ("a", "b")
     assert first.cluster == second.cluster != third.cluster
@@ -300,11 +306,11 @@ def test_equal_prompts_are_a_cluster_and_another_text_is_another_task() -> None:
 
 @pytest.mark.parametrize("make", [suite, benchmark])
 def test_a_cut_document_is_refused(make: Callable[..., Json]) -> None:
-    parts = [case({"with": [run()]})] if make is suite else [evaluated(1, "with_skill")]
+    parts = [case({"with": [plugin_run()]})] if make is suite else [evaluated(1, "with_skill")]
     whole = json.dumps(make(*parts)).encode()
     for cut in range(1, len(whole), 37):
         with pytest.raises(UnreadableSource) as refused:
-            results(whole[:cut])
+            read_content(whole[:cut])
         assert refused.value.next_step
 
 
@@ -313,38 +319,43 @@ def test_a_cut_document_is_refused(make: Callable[..., Json]) -> None:
     [
         {"name": 5},
         {"arms": {"with": "many"}},
-        {"arms": {"with": [run(7.0)]}},
+        {"arms": {"with": [plugin_run(7.0)]}},
         {"arms": {"with": [{"score": 1, "graders": [{"name": "x" * 600, "passed": True}]}]}},
-        {"arms": {"with": [run()] * 101}},
+        {"arms": {"with": [plugin_run()] * 101}},
     ],
 )
 def test_a_case_that_can_t_be_read_is_left_out_and_counted(part: Json) -> None:
-    good = case({"with": [run()]}, "good")
-    content = document(suite({**case({}, "bad"), **part}, good))
+    good = case({"with": [plugin_run()]}, "good")
+    content = read_document(suite({**case({}, "bad"), **part}, good))
     assert [cell.task for cell in content.cells] == ["good"]
     assert "1 record left out" in content.notes[0]
 
 
 def test_odd_graders_and_sums_do_not_matter() -> None:
     odd = {
-        **case({"with": [run(1.0, costUsd=-1), run(1.0, costUsd=1e300), run(1.0, costUsd=None)]}),
+        **case(
+            {
+                "with": [
+                    plugin_run(1.0, costUsd=-1),
+                    plugin_run(1.0, costUsd=1e300),
+                    plugin_run(1.0, costUsd=None),
+                ]
+            }
+        ),
         "graders": 7,
     }
-    content = document(suite(odd))
+    content = read_document(suite(odd))
     assert [(cell.money_pico, cell.presence) for cell in content.cells] == [(None, "listed")] * 3
 
 
 def test_a_suite_that_did_not_finish_and_another_schema_are_named() -> None:
-    one = case({"with": [run()]})
-    assert "did not finish" in document(suite(one, partial=True)).notes[0]
+    one = case({"with": [plugin_run()]})
+    assert "did not finish" in read_document(suite(one, partial=True)).notes[0]
     with pytest.raises(UnreadableSource, match="schemaVersion must be 1, got 2"):
-        document(suite(one, schemaVersion=2))
+        read_document(suite(one, schemaVersion=2))
     deep = json.dumps(suite(one)).encode()[:-1] + b', "x": ' + b"[" * 90 + b"]" * 90 + b"}"
     with pytest.raises(UnreadableSource, match="deeper than 64"):
-        results(deep)
-
-
-SCORES = st.lists(st.integers(0, 4).map(lambda n: n / 4), max_size=4)
+        read_content(deep)
 
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.tuples(SCORES, SCORES), min_size=1))
@@ -353,7 +364,9 @@ def test_a_recount_of_a_plugin_eval_gives_the_same_means(
     tasks: dict[str, tuple[list[float], list[float]]],
 ) -> None:
     cases = [
-        case({"with": [run(one) for one in on], "without": [run(one) for one in off]}, name, name)
+        case(
+            {"with": [plugin_run(one) for one in on], "without": [plugin_run(one) for one in off]}, name, name
+        )
         for name, (on, off) in tasks.items()
     ]
     whole = json.loads(json.dumps(suite(*cases)))
@@ -364,14 +377,14 @@ def test_a_recount_of_a_plugin_eval_gives_the_same_means(
         if one["arms"][side]
     }
     if counted:
-        assert graded(document(whole)) == counted
+        assert grades_of(read_document(whole)) == counted
 
 
 # --- skill-creator ----------------------------------------------------------------------------------------
 
 
 def test_a_benchmark_is_its_runs_without_texts_or_its_tokens() -> None:
-    content = document(
+    content = read_document(
         benchmark(
             evaluated(0, "with_skill", 1, 0.5),
             evaluated(0, "with_skill", 2),
@@ -397,7 +410,7 @@ def test_a_benchmark_is_its_runs_without_texts_or_its_tokens() -> None:
 
 def test_a_run_without_expectations_has_no_grade_and_placeholders_no_names() -> None:
     empty = evaluated(1, "with_skill", 1, 0.0, result={"pass_rate": 0.0, "total": 0}, expectations=[])
-    content = document(benchmark(empty, skill_name="<skill-name>", executor_model="<model-name>"))
+    content = read_document(benchmark(empty, skill_name="<skill-name>", executor_model="<model-name>"))
     (cell,) = content.cells
     assert (cell.grade, cell.end, cell.error, cell.model, content.about) == (
         None,
@@ -413,8 +426,8 @@ def test_two_versions_of_a_skill_are_no_trial() -> None:
     with pytest.raises(
         UnreadableSource, match="is of 'old_skill', and with_skill and without_skill are read"
     ):
-        document(benchmark(old, new))
-    content = document(benchmark(evaluated(1, "with_skill"), old, evaluated(2, "with_skill", 1, 80.0)))
+        read_document(benchmark(old, new))
+    content = read_document(benchmark(evaluated(1, "with_skill"), old, evaluated(2, "with_skill", 1, 80.0)))
     assert [cell.task for cell in content.cells] == ["eval-1"]
     assert content.notes[0].startswith("2 records left out")
 
@@ -433,5 +446,5 @@ def test_a_recount_of_a_benchmark_gives_the_same_means(rows: list[tuple[int, str
         counted = {
             (f"eval-{task}", side.split("_")[0]): mean(rates) for (task, side), rates in numbers.items()
         }
-        read = graded(document(benchmark(*runs)))
+        read = grades_of(read_document(benchmark(*runs)))
         assert {key: mean(one or 0.0 for one in grades) for key, grades in read.items()} == counted
