@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -322,3 +323,25 @@ def test_odd_members_of_a_result_change_nothing_else(tmp_path: Path) -> None:
     first, second = read_both(tmp_path).cells
     assert (first.grade, first.tokens, first.model, first.at_ms) == (1.0, None, "", None)
     assert (second.grade, second.checks) == (1.0, {})
+
+
+@pytest.mark.parametrize("pair", [("gpt-4.1", "gpt-4.1-mini"), ("gpt-5-mini", "qwen3-4b-instruct")])
+def test_a_recount_of_recorded_evaluations_gives_the_same_pairs(
+    shared_data: Path, pair: tuple[str, str]
+) -> None:
+    names = [shared_data / "verifiers" / f"wiki-search--{model}.results.jsonl.gz" for model in pair]
+    cells = read_sides(names[0], names[1], arm="tool:other:search_pages").cells
+    grades: dict[tuple[str, str], list[float]] = {}
+    for cell in cells:
+        grades.setdefault((cell.task, cell.side), []).append(-1.0 if cell.grade is None else cell.grade)
+    counted: dict[tuple[str, str], list[float]] = {}
+    for side, name in zip(TRIAL_SIDES, names, strict=True):
+        for line in gzip.decompress(name.read_bytes()).splitlines():
+            row = json.loads(line)
+            ended = 0 <= row["reward"] <= 1 and not row.get("error")
+            counted.setdefault((str(row["example_id"]), side), []).append(row["reward"] if ended else -1.0)
+    assert grades == counted
+    assert {cell.presence for cell in cells} <= {"called", "listed"}
+    assert {task for task, side in grades if side == "with"} & {
+        task for task, side in grades if side != "with"
+    }
