@@ -14,6 +14,7 @@ from pathlib import PurePath
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from core.errors import UnreadableSource
 from core.formats.entries import Rejected
@@ -91,7 +92,10 @@ class Collected:
         return other
 
     def results(self, source: str, header: TrialHeader, about: str = "") -> TrialResults:
-        """Return the results; raise `UnreadableSource` where there are none."""
+        """Return the results; raise `UnreadableSource` where there are none.
+
+        The digests of a harness are not those of a plan, so they are in the names of tasks alone.
+        """
         if not self.cells:
             why = f" The first record left out: {self.rejected[0].reason}" if self.rejected else ""
             raise UnreadableSource(
@@ -101,7 +105,7 @@ class Collected:
         return TrialResults(
             source=source,
             cells=tuple(self.cells.values()),
-            tasks=tuple(self.tasks.values()),
+            tasks=tuple(replace(one, digest="") for one in self.tasks.values()),
             arm=header.arm,
             about=about,
             plan=header.plan,

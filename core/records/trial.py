@@ -155,8 +155,8 @@ class TrialResults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """The cells of one source, as they were read. ``source`` names its format, ``about`` the arm in its words.
 
     ``alone``: the harness loads the arm alone, without the other tools. ``rescored`` names the sides whose grades
-    were made again. ``plan`` is the number of the plan that the file names; None = none. ``tasks`` are those with a
-    digest or a cluster. ``notes`` are sentences for people about what was left out.
+    were made again. ``plan`` is the number of the plan that the file names; None = none. ``tasks`` are those whose
+    digest or cluster is known. ``notes`` are sentences for people about what was left out.
     """
 
     source: str
