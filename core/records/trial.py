@@ -32,12 +32,13 @@ Open = Literal[
     "missing",
     "not_followed",
     "not_used",
+    "could_not_tell",
     "one_side",
     "another_model",
+    "another_version",
     "another_day",
-    "mixed_order",
 ]
-"""The reason for an open verdict."""
+"""The reason for an open verdict. ``few_tasks``: planned tasks are left. ``could_not_tell``: too easy or too hard."""
 CellKey = tuple[str, str, str, int, TrialSide, int]
 MOST_TASKS: Final = 5_000
 MOST_REPEATS: Final = 100
@@ -239,10 +240,12 @@ class BySide:
 class TrialFigures:
     """The results of a trial for one arm and one model. Effects are in points of success, or per cent of cost.
 
-    ``like_these`` is of tasks like these, valid at every reading. ``these`` is of these tasks, at the planned end.
-    ``bounded`` is the interval with every missing cell counted against each side in turn; None where none is missing.
-    ``tokens`` and ``money`` are the per cent that the arm adds to the cost of a task. ``p_value`` is that of "no
-    effect", valid at every reading. ``shrunk`` is the effect drawn towards those of the other arms of the plan.
+    ``like_these`` is of tasks like these, valid at every reading. Its limits count each missing cell against each
+    side in turn. Its ``prob`` is what Holm's procedure leaves this arm and model. ``whole_only`` is that of whole
+    blocks alone; None where none is missing. ``these`` is of these tasks, at the planned end.
+    ``tokens`` and ``money`` are the per cent that the arm adds to the cost of a task. ``n_costs`` counts the tasks
+    with known tokens on both sides. ``p_value`` is that of "no effect", valid at every reading. ``shrunk`` is the
+    effect drawn towards those of the other arms of the plan.
     """
 
     arm: str
@@ -251,9 +254,10 @@ class TrialFigures:
     why: Open | None
     like_these: Estimate
     these: Estimate | None
-    bounded: Estimate | None
+    whole_only: Estimate | None
     tokens: Estimate
     money: Estimate
+    n_costs: int
     p_value: float
     shrunk: float | None
     tasks: tuple[PairedTask, ...]
