@@ -310,6 +310,7 @@ class _Findings(msgspec.Struct, kw_only=True):
     step_name: str | None = None
     verifier_result: _Rewards | None = None
     exception_info: _Exception | None = None
+    agent_result: msgspec.Raw = msgspec.Raw(b"")
 
     @property
     def parts(self) -> dict[str, float]:

@@ -115,7 +115,7 @@ def test_two_jobs_of_harbor_are_paired_by_task_and_time(tmp_path: Path) -> None:
         "1.2",
         1_767_322_803_000,
     )
-    assert (content.source, content.notes, content.alone) == ("harbor", (), False)
+    assert (content.source, content.notes, content.alone) == ("harbor", (), True)
     assert {(task.name, task.digest) for task in content.tasks} == {("a", ""), ("b", "")}
 
 
@@ -171,6 +171,39 @@ def test_a_folder_with_other_content_is_another_task_unless_names_decide(tmp_pat
     content = read_both(tmp_path)
     assert in_short(content.cells)[1:] == [("a (22222222)", "without", 1, 0.0), ("a", "without", 1, 0.5)]
     assert "has another digest, too" in content.notes[0]
+
+
+def test_a_skill_s_load_is_its_use_and_steps_add_up(tmp_path: Path) -> None:
+    on, off = folders(tmp_path)
+    usage: Json = {"n_input_tokens": 5, "n_output_tokens": 2, "cost_usd": 0.5}
+    steps: list[Json] = [{"step_name": name, "agent_result": usage} for name in ("a", "b")]
+    for side, skill in ((on, "pdf"), (off, "office:pdf"), (off, "my-pdf")):
+        folder = harbor(side, "a", len(skill), agent_result=None, step_results=steps)
+        (folder / "agent").mkdir()
+        step = agent("Skill")
+        step["tool_calls"] = [{"tool_call_id": "c", "function_name": "Skill", "arguments": {"skill": skill}}]
+        document = trajectory([{"source": "user", "message": "go"}, step], session_id=skill)
+        put(folder / "agent", json.dumps(document).encode(), "trajectory.json")
+    cells = read_both(tmp_path, "skill:pdf:main").cells
+    assert [cell.presence for cell in cells] == ["called", "unknown", "called"]
+    assert {(cell.tokens, cell.money_pico) for cell in cells} == {(14, 10**12)}
+
+
+@pytest.mark.parametrize(
+    ("config", "presence"),
+    [
+        ({"agent": {"skills": ["/data/skills/pdf"]}}, "listed"),
+        ({"agent": {"skills": ["skills"]}}, "unknown"),
+        ({"agent": {"skills": []}}, "absent"),
+        ({"agent": {}}, "unknown"),
+        (5, "unknown"),
+    ],
+)
+def test_the_settings_of_a_run_list_its_skills(tmp_path: Path, config: object, presence: str) -> None:
+    for side in folders(tmp_path):
+        harbor(side, "a", 1, config=config)
+    assert read_both(tmp_path, "skill:pdf:main").cells[0].presence == presence
+    assert read_both(tmp_path, ARM).cells[0].presence == "unknown"
 
 
 def test_each_model_has_repeats_of_its_own(tmp_path: Path) -> None:

@@ -5,15 +5,16 @@ two sides are paired by task, and within a task by their order in time. The grad
 outcome that the run states. The parts of a reward are no checks: the harness alone knows how it adds them up.
 
 Harbor's ``result.json`` has the grade, the usage and the error of a run, also without a trajectory. The transcripts
-below its folder show whether the arm was there. A task's checksum is its digest.
+below its folder show whether the arm was there. A task's checksum is its digest. Harbor loads an arm alone.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final, NamedTuple, get_args
 
 import msgspec
@@ -42,7 +43,7 @@ from core.formats.strict import decoded, digest_of, named, utc_ms_of
 from core.formats.trial_documents import PLUGIN_EVAL, SKILL_CREATOR, is_limit, pico_of
 from core.formats.trial_lines import VERSION, Collected, TrialHeader
 from core.records.achieved import OutcomeLine
-from core.records.arm import Arm
+from core.records.arm import Arm, skill_name
 from core.records.counts import number_of
 from core.records.episode import Episode
 from core.records.limits import Label, Tokens, shown
@@ -151,7 +152,8 @@ def read_sides(
             next_step="Pair tasks by their names alone if only the arm differs in their folders. "
             "Else check that both folders are of the same tasks.",
         )
-    return collected.results(", ".join(formats), TrialHeader(armscope_trial=VERSION, arm=arm))
+    header = TrialHeader(armscope_trial=VERSION, arm=arm, alone=[*formats] == [_HARBOR])
+    return collected.results(", ".join(formats), header)
 
 
 def _pair(collected: Collected, results: list[_Result], by_name: bool, is_mixed: bool) -> Iterator[str]:
@@ -185,31 +187,47 @@ class _Agent(msgspec.Struct):
     model_info: _Model | None = None
 
 
+class _Carried(msgspec.Struct):
+    skills: list[str]
+
+
+class _Config(msgspec.Struct):
+    agent: _Carried
+
+
 class _HarborRun(atif.TrialResult, kw_only=True):
     task_checksum: Label | None = None
     agent_info: msgspec.Raw = msgspec.Raw(b"")
-    agent_result: msgspec.Raw = msgspec.Raw(b"")
     finished_at: str | None = None
 
-    def result(self, side: TrialSide, runs: list[_Result]) -> _Result:
+    def presence(self, arm: Arm | None) -> Presence:
+        """Return the arm in the settings of the run, where transcripts show nothing: a skill by its folder."""
+        config = decoded(_CONFIG, self.config)
+        if config is None or arm is None or arm.type != "skill":
+            return "unknown"
+        names = {PurePath(one).name for one in config.agent.skills}
+        return "listed" if skill_name(arm.key) in names else "unknown" if names else "absent"
+
+    def result(self, side: TrialSide, arm: Arm | None, runs: list[_Result]) -> _Result:
         """Return the run with what its transcripts show."""
         errors = [one.exception_type for one in self.exceptions]
-        agent, used = (
-            decoded(_AGENT, self.agent_info) or _Agent(),
-            decoded(_USAGE, self.agent_result) or _Usage(),
-        )
-        tokens = (used.n_input_tokens or 0) + (used.n_output_tokens or 0)
+        agent = decoded(_AGENT, self.agent_info) or _Agent()
+        usages = [decoded(_USAGE, one.agent_result) for one in (self, *(self.step_results or ()))]
+        tokens = sum((one.n_input_tokens or 0) + (one.n_output_tokens or 0) for one in usages if one)
+        dollars = [one.cost_usd for one in usages if one and one.cost_usd is not None]
         end: End = "limit" if any(map(is_limit, errors)) else "ended"
         cell = structs.replace(
             _merged(side, runs),
             task=named(self.task_name) or named(self.trial_name) or "-",
             error=(self.broken or next(iter(errors), ""))[:_MOST_ERROR],
-            money_pico=pico_of(used.cost_usd),
+            money_pico=pico_of(sum(dollars)) if dollars else None,
             version="" if agent.version == "unknown" else agent.version,
             at_ms=utc_ms_of(self.finished_at)[0],
         )
         if tokens:
             cell = structs.replace(cell, tokens=tokens)
+        if cell.presence == "unknown":
+            cell = structs.replace(cell, presence=self.presence(arm))
         if agent.model_info is not None:
             cell = structs.replace(cell, model=agent.model_info.name)
         is_fault = self.broken is not None and not is_limit(self.broken)
@@ -220,6 +238,7 @@ class _HarborRun(atif.TrialResult, kw_only=True):
 _RESULT: Final = msgspec.json.Decoder(_HarborRun)
 _AGENT: Final = msgspec.json.Decoder(_Agent)
 _USAGE: Final = msgspec.json.Decoder(_Usage)
+_CONFIG: Final = msgspec.json.Decoder(_Config)
 
 
 class _Side:
@@ -243,7 +262,10 @@ class _Side:
                 self.formats |= {} if folder else {source.format: None}
                 for entry in source.entries():
                     self._take(entry, folder)
-        harbor = [run.result(self._side, self._shown.pop(folder, [])) for folder, run in self._harbor.items()]
+        harbor = [
+            run.result(self._side, self._arm, self._shown.pop(folder, []))
+            for folder, run in self._harbor.items()
+        ]
         results = [*harbor, *self._of_episodes(), *self._of_runs()]
         if all(one.cell.grade is None and one.cell.end != "limit" for one in results):
             runs = number_of(len(results), "run")
@@ -402,5 +424,5 @@ def _presence(run: Run, arm: Arm | None) -> tuple[Presence, int | None]:
 
 def _loads(call: str, arguments: str, arm: Arm) -> bool:
     """Return whether a call loads a skill, by the name in its arguments."""
-    is_named = f'"{arm.name}"' in arguments or f':{arm.name}"' in arguments
-    return call == "Skill" and arm.type == "skill" and is_named
+    is_load = call == "Skill" and arm.type == "skill"
+    return is_load and re.search(rf'[":]{re.escape(skill_name(arm.key))}"', arguments) is not None
