@@ -201,12 +201,12 @@ class _HarborRun(atif.TrialResult, kw_only=True):
     finished_at: str | None = None
 
     def presence(self, arm: Arm | None) -> Presence:
-        """Return the arm in the settings of the run, where transcripts show nothing: a skill by its folder."""
+        """Return the arm in the settings of the run: a skill by its folder. The task's image may hold others."""
         config = decoded(_CONFIG, self.config)
-        if config is None or arm is None or arm.type != "skill":
-            return "unknown"
-        names = {PurePath(one).name for one in config.agent.skills}
-        return "listed" if skill_name(arm.key) in names else "unknown" if names else "absent"
+        skills = () if config is None else config.agent.skills
+        names = {PurePath(one).name for one in skills}
+        is_listed = arm is not None and arm.type == "skill" and skill_name(arm.key) in names
+        return "listed" if is_listed else "unknown"
 
     def result(self, side: TrialSide, arm: Arm | None, runs: list[_Result]) -> _Result:
         """Return the run with what its transcripts show."""
