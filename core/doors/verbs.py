@@ -100,6 +100,7 @@ if TYPE_CHECKING:
     from core.flows.tokens import create_token, revoke_token, tokens
     from core.flows.traces import traces
     from core.flows.training import export_training
+    from core.flows.trials.plan import plan_trial, read_trial, trial_result, trials
     from core.flows.webhooks import add_webhook, remove_webhook
     from core.frames import RowList, RowTuple
 else:  # a flow is imported when it is called: until then its name is its address
@@ -552,6 +553,31 @@ class Methods:
         example={"run": "request-1", "value": 1.0},
         document="documents:act",
     )
+    plan_trial = Verb(
+        "ingest",
+        plan_trial,
+        route="trials",
+        example={"arm": "tool:web:search", "tasks": [{"name": "sums"}, {"name": "dates"}], "repeats": 3},
+        document="documents:act",
+    )
+    read_trial = Verb(
+        "ingest",
+        read_trial,
+        route="trials/results",
+        example={
+            "results": {
+                "source": "lines",
+                "arm": "tool:web:search",
+                "cells": [
+                    {"task": "sums", "repeat": 1, "side": "with", "grade": 1.0},
+                    {"task": "sums", "repeat": 1, "side": "without", "grade": 0.0},
+                ],
+            }
+        },
+        document="documents:act",
+    )
+    trials = Verb("read", trials, route="records/trials")
+    trial_result = Verb("read", trial_result, route="records/trials/{trial}", example={"trial": "trial-1"})
     note = Verb("reward", note, route="notes", example={"arm": "tool:web:search", "text": "slow on Mondays"})
     repair = Verb(
         "reset",

@@ -39,6 +39,8 @@ Open = Literal[
     "another_day",
 ]
 """The reason for an open verdict. ``few_tasks``: planned tasks are left. ``could_not_tell``: too easy or too hard."""
+Past = Literal["text", "model"]
+"""The change that makes a verdict one of the past."""
 CellKey = tuple[str, str, str, int, TrialSide, int]
 MOST_TASKS: Final = 5_000
 MOST_REPEATS: Final = 100
@@ -269,3 +271,96 @@ class TrialFigures:
     n_could_not_tell: int
     left_out_checks: tuple[str, ...]
     alone: bool
+
+
+# Answers
+
+
+class TasksNeeded(msgspec.Struct, frozen=True, kw_only=True):
+    """Tasks that a plan needs at one base rate of success; None = more than a plan may have.
+
+    Each pair is for an effect that is equal in all tasks, and for one that differs between tasks as much as it is
+    large. ``effect`` are for *helps* or *harms* at the smallest effect, ``none`` for *no difference* above it.
+    """
+
+    base_rate: float
+    effect: tuple[int | None, int | None]
+    none: tuple[int | None, int | None]
+
+
+class TrialPrice(msgspec.Struct, frozen=True, kw_only=True):
+    """Price of all cells of a plan by recorded runs of its model; None = unknown, so run three pilot runs a side.
+
+    ``money`` is in the learner's currency. ``n_runs`` recorded runs gave the mean.
+    """
+
+    n_cells: int
+    n_runs: int
+    money: float | None = None
+    tokens: int | None = None
+
+
+class TrialPlanned(msgspec.Struct, frozen=True, kw_only=True):
+    """A recorded plan; ``id`` is what `undo` takes, and None in a preview.
+
+    ``spread_tasks`` recorded tasks gave the spread of difficulty; 0 = a default spread. ``notes`` name tasks of one
+    prompt, and tasks of one name with different contents.
+    """
+
+    id: str | None
+    plan: TrialPlan
+    needed: tuple[TasksNeeded, ...]
+    spread_tasks: int
+    price: TrialPrice
+    notes: tuple[str, ...] = ()
+
+
+class TrialVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Figures of one arm and model, and why their verdict is of the past: the arm's text or the model is another."""
+
+    figures: TrialFigures
+    smallest: float
+    planned: bool
+    past: Past | None = None
+
+
+class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A trial of a list: its id, arms, latest source, tasks and cells, and the verdicts so far."""
+
+    trial: str
+    arms: tuple[str, ...]
+    about: str
+    source: str
+    planned: bool
+    at_ms: int
+    n_tasks: int
+    n_cells: int
+    verdicts: tuple[TrialVerdict, ...] = ()
+
+
+class TrialStory(msgspec.Struct, frozen=True, kw_only=True):
+    """One trial: its row, plan, readings by the ids of their acts, and the runs of its sessions.
+
+    ``notes`` name what the verdicts leave out.
+    """
+
+    row: TrialRow
+    plan: TrialPlan | None
+    readings: tuple[str, ...]
+    n_runs: int
+    notes: tuple[str, ...] = ()
+
+
+class TrialRead(msgspec.Struct, frozen=True, kw_only=True):
+    """What reading results changed; ``id`` None = nothing, because all cells were known.
+
+    ``n_new`` cells are new, ``n_regraded`` have another grade. ``n_runs`` recorded runs are of the trial.
+    """
+
+    id: str | None
+    trial: str
+    n_new: int
+    n_regraded: int
+    n_runs: int
+    row: TrialRow
+    notes: tuple[str, ...] = ()

@@ -33,6 +33,12 @@ _RUNS: Final = (
     f" AND r.revision <= ? AND r.{PRESENT}",
 )
 """Runs of a fact's sessions: by their names, and by how the ids of a plan begin (a dot follows the hyphen)."""
+_EPISODES: Final = (
+    "FROM episode e JOIN environment n ON n.learner_id = e.learner_id AND n.environment_no = e.environment_no"
+    f" WHERE e.learner_id = ? AND e.{ACTIVE}"
+)
+_PRICED: Final = 1_000
+"""Latest runs whose mean is the price of a run."""
 
 
 class TrialFact(NamedTuple):
@@ -116,9 +122,12 @@ def settle_new_trials(txn: Transaction) -> None:
     settle_runs(txn, range(last - txn.n_numbered("trial"), last))
 
 
-def _runs_of(txn: Transaction, numbers: Sequence[int]) -> list[int]:
+def _runs_of(facts: Facts, numbers: Sequence[int]) -> list[int]:
     run_nos = {
-        run_no for number in numbers for sql in _RUNS for run_no in txn.column(sql, [number, txn.revision])
+        run_no
+        for number in numbers
+        for sql in _RUNS
+        for run_no in facts.column(sql, [number, facts.revision])
     }
     return sorted(run_nos)
 
@@ -129,11 +138,9 @@ def _set_states(txn: Transaction, run_nos: Sequence[int]) -> None:
     txn.connection.amend("run", {"standing": "?"}, ("run_no",), rows)
 
 
-def n_runs_of_trial(facts: Facts, numbers: Sequence[int]) -> int:
+def n_runs_of_trials(facts: Facts, numbers: Sequence[int]) -> int:
     """Return how many active runs are of the sessions of some plans and readings."""
-    return len(
-        {run for number in numbers for sql in _RUNS for run in facts.column(sql, [number, facts.revision])}
-    )
+    return len(_runs_of(facts, numbers))
 
 
 # Reading
@@ -157,6 +164,43 @@ def _decoded(form: str, content: str) -> TrialPlan | TrialResults:
     if form == "plan":
         return msgspec.json.decode(content, type=TrialPlan)
     return msgspec.json.decode(content, type=TrialResults)
+
+
+def tasks_of_environment(facts: Facts, environment: str) -> list[str]:
+    """Return the names of the tasks of an environment's active episodes, sorted."""
+    return facts.column(
+        f"SELECT DISTINCT e.task {_EPISODES} AND n.name = ? AND e.task IS NOT NULL ORDER BY e.task",
+        [environment],
+    )
+
+
+def attempts_of(facts: Facts, environment: str, model: str) -> list[tuple[int, str, str]]:
+    """Return environment, task and reward of active episodes with a task; '' = of any environment, or any model."""
+    return facts.rows(
+        f"SELECT e.environment_no, e.task, e.total_text {_EPISODES} AND (? = '' OR n.name = ?)"
+        " AND (? = '' OR e.model = ?) AND e.task IS NOT NULL AND e.total_text IS NOT NULL",
+        [environment, environment, model, model],
+    )
+
+
+def cost_of_runs(facts: Facts, model: str) -> tuple[int, float | None, float | None]:
+    """Return the number of the latest runs of a model ('' = of any), and their mean bill and tokens."""
+    ((n, pico, tokens),) = facts.rows(
+        "SELECT count(*), avg(bill_pico), avg(tokens) FROM (SELECT bill_pico, tokens FROM run WHERE learner_id = ?"
+        f" AND {PRESENT} AND outcome <> 'empty' AND (? = '' OR model = ?) AND revision <= ?"
+        " ORDER BY run_no DESC LIMIT ?) AS latest",
+        [model, model, facts.revision, _PRICED],
+    )
+    return n, *(None if one is None else float(one) for one in (pico, tokens))
+
+
+def model_days(facts: Facts) -> dict[str, tuple[int, int]]:
+    """Return the first and last day of each model's runs."""
+    rows = facts.rows(
+        "SELECT model, min(day), max(day) FROM usage_day WHERE learner_id = ? AND n > 0 AND day >= 0"
+        " AND model <> '' GROUP BY model"
+    )
+    return {model: (first, last) for model, first, last in rows}
 
 
 # Lines

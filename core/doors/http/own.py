@@ -762,6 +762,8 @@ ROWS: Final = (
     _act(Verbs.reward_batch),
     _act(Verbs.outcome),
     _act(Verbs.outcomes),
+    _act(Verbs.plan_trial),
+    _act(Verbs.read_trial),
     _act(Verbs.note),
     _act(Verbs.evaluate),
     _act(Verbs.confirm_browser),

@@ -207,5 +207,7 @@ SIDES: Final = _own(
     },
 )
 OUTCOME: Final = _own(("run", "value"), **Verbs.outcome.fields)
+TRIAL_PLAN: Final = _own(("arm", "tasks"), **Verbs.plan_trial.fields)
+TRIAL_READ: Final = _own(("results",), **Verbs.read_trial.fields)
 REPAIR: Final = _own(("arms", "since"), **Verbs.repair.fields)
 UNDO: Final = _own(("id",), id=_STRING | {"description": "The act's id, such as evaluation-7."})

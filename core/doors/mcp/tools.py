@@ -28,6 +28,8 @@ from core.doors.mcp.schemas import (
     SEARCH,
     SESSION,
     SIDES,
+    TRIAL_PLAN,
+    TRIAL_READ,
     UNDO,
     VERSIONS,
     WHY,
@@ -342,6 +344,24 @@ _TABLE: Final = (
         "Arms learn nothing from it.",
         OUTCOME,
         _verb(Verbs.outcome),
+    ),
+    AgentTool(
+        "trial_plan",
+        "ingest",
+        "adds",
+        "Plan a trial of an arm: the same tasks with and without it. The answer has the tasks that a verdict needs, "
+        "and the price. A person runs the trial.",
+        TRIAL_PLAN,
+        _verb(Verbs.plan_trial),
+    ),
+    AgentTool(
+        "trial_read",
+        "ingest",
+        "adds",
+        "Read the results of a trial, a cell for each run, and get the verdict: helps, harms, no difference, open. "
+        "Arms learn nothing from it.",
+        TRIAL_READ,
+        _verb(Verbs.read_trial),
     ),
     _reads(
         "why_in_prompt",

@@ -1,0 +1,162 @@
+"""Commands of trials: plan one, read its results, list and show verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from core.doors.cli.program.app import Fields, answer, command, context_of, group, reads, written
+from core.doors.cli.program.spelling import words
+from core.doors.terminal import say
+from core.doors.verbs import Verbs
+from core.explained import trials as explained
+from core.records.counts import number_of
+
+if TYPE_CHECKING:
+    from core.records.trial import TrialPlanned, TrialRead, TrialStory, TrialVerdict
+
+TRIALS: Final = group("trial", words="List trials with their verdicts, plan one, read results, or show one.")
+_FAILING: Final = ("harms", "open", "missing")
+_FAILED: Final = 3
+"""Exit code where a verdict is one that ``--fail-on`` names."""
+
+
+@command(
+    "plan",
+    takes="plan_trial",
+    inside=TRIALS,
+    omit=("environment", "grader_digest"),
+    examples=[
+        "trial plan skill:own:pdf --tasks tasks/",
+        "trial plan tool:web:search --tasks environment:sums --model large --smallest 10",
+    ],
+)
+def _plan(
+    line: typer.Context,
+    *,
+    arm: Annotated[str, typer.Argument(metavar="ARM", help=words("plan_trial", "arm"))],
+    tasks: Annotated[
+        str,
+        typer.Option(
+            "--tasks",
+            metavar="FOLDER|FILE|environment:NAME",
+            help="A folder for each task, a file with a task in each line, or the tasks of an environment.",
+        ),
+    ],
+    values: Fields,
+) -> None:
+    """The plan holds names and digests alone. It starts nothing."""
+    from core.flows.trials.plan import ENVIRONMENT, file_digest, tasks_in
+
+    context = context_of(line, create=True)
+    grader = Path(values.get("grader", ""))
+    if values.get("grader") and grader.is_file():
+        values |= {"grader": grader.name, "grader_digest": file_digest(grader)}
+    if tasks.startswith(ENVIRONMENT):
+        values["environment"] = tasks.removeprefix(ENVIRONMENT)
+    else:
+        values["tasks"] = tasks_in(Path(tasks))
+    result: TrialPlanned = Verbs.plan_trial.call(context, arm=arm, **values)
+    text = "\n".join(explained.planned(result))
+    if result.id is None:
+        answer(line, result, lambda: say(text, "A preview: nothing was recorded."))
+    else:
+        written(line, context, result, text, act=result.id)
+
+
+@command(
+    "read",
+    takes="read_trial",
+    inside=TRIALS,
+    omit=("results",),
+    examples=[
+        "trial read results.jsonl --plan trial-1",
+        "trial read --with runs/with --without runs/without --arm skill:own:pdf --fail-on harms",
+    ],
+)
+def _read(
+    line: typer.Context,
+    *,
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="RESULTS", help="A file or folder of results with both sides."),
+    ] = None,
+    with_arm: Annotated[
+        Path | None, typer.Option("--with", metavar="PATH", help="Runs with the arm, in any format.")
+    ] = None,
+    without: Annotated[
+        Path | None, typer.Option("--without", metavar="PATH", help="Runs without it.")
+    ] = None,
+    fail_on: Annotated[
+        str,
+        typer.Option("--fail-on", metavar="harms,open,missing", help="End with 3 where one of them holds."),
+    ] = "",
+    values: Fields,
+) -> None:
+    """It ends with 0, or with 3 where a verdict is one that --fail-on names."""
+    from core.flows.trials.results import read_results, read_sides
+
+    reasons = [one.strip() for one in fail_on.split(",") if one.strip()]
+    if strange := sorted({*reasons} - {*_FAILING}):
+        raise typer.BadParameter(f"--fail-on takes {', '.join(_FAILING)}, got {strange[0]!r}")
+    if file is not None and with_arm is None and without is None:
+        results = read_results(file)
+    elif file is None and with_arm is not None and without is not None:
+        results = read_sides(with_arm, without, arm=values.get("arm") or "")
+    else:
+        raise typer.BadParameter("name RESULTS, or two folders with --with and --without")
+    context = context_of(line, create=True)
+    result: TrialRead = Verbs.read_trial.call(context, results=results, **values)
+    text = "\n".join([_counted(result), *explained.verdicts(result.row), *result.notes])
+    if result.id is None:
+        answer(line, result, lambda: say(text, "Nothing was recorded."))
+    else:
+        written(line, context, result, text, act=result.id)
+    if _fails(result.row.verdicts, reasons):
+        raise typer.Exit(_FAILED)
+
+
+def _counted(result: TrialRead) -> str:
+    again = "" if not result.n_regraded else f", {result.n_regraded:,} graded again"
+    runs = "" if not result.n_runs else f" {number_of(result.n_runs, 'recorded run')} of it teach nothing."
+    return f"{result.trial}: {number_of(result.n_new, 'new run')} read{again}.{runs}"
+
+
+def _fails(verdicts: Iterable[TrialVerdict], reasons: Iterable[str]) -> bool:
+    """Return whether a reason holds for a verdict: its word, or runs that are missing."""
+    reasons = {*reasons}
+    return any(
+        one.figures.word in reasons
+        or ("missing" in reasons and one.figures.missing.with_arm + one.figures.missing.without > 0)
+        for one in verdicts
+    )
+
+
+reads(
+    "list",
+    takes="trials",
+    inside=TRIALS,
+    with_format=True,
+    empty="No trial yet. Plan one: armscope trial plan ARM --tasks FOLDER",
+    examples=["trial", "trial list --arm skill:own:pdf"],
+)(explained.TRIALS)
+
+
+@reads("show", takes="trial_result", inside=TRIALS, examples=["trial show trial-1"])
+def _show(story: TrialStory) -> None:
+    row = story.row
+    say(
+        f"{row.trial}: {', '.join(row.arms) or row.about}, {number_of(row.n_tasks, 'task')}, "
+        f"{number_of(row.n_cells, 'run')}."
+    )
+    if story.plan is not None:
+        plan = story.plan
+        say(
+            f"Planned: {number_of(len(plan.tasks), 'task')}, {number_of(plan.repeats, 'repeat')}, seed {plan.seed}."
+        )
+    say(*explained.verdicts(row), *story.notes)
+    if story.readings:
+        say(f"Read by {', '.join(story.readings)}.")

@@ -1,0 +1,154 @@
+"""Trials in plain words: the verdict of an arm and a model, what it rests on, and the table of a list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from core.explained.table import Table, count, text, time
+from core.records.counts import number_of
+
+if TYPE_CHECKING:
+    from core.records.estimate import Estimate
+    from core.records.trial import BySide, TrialFigures, TrialPlanned, TrialRow, TrialVerdict
+
+WHY: Final[Mapping[str, str]] = {
+    "few_tasks": "planned tasks are left, or there are too few tasks",
+    "wide": "the interval is too wide for a verdict",
+    "missing": "the missing runs could change the verdict",
+    "not_followed": "the arm was not as its side needs it in more than a tenth of the runs",
+    "not_used": "these tasks hardly call on it",
+    "could_not_tell": "these tasks are too easy or too hard to show a difference",
+    "one_side": "only one side has runs",
+    "another_model": "the two sides had different models",
+    "another_version": "the two sides had different versions",
+    "another_day": "the two sides ran on different days",
+    "mixed_order": "the order of the sides was not balanced",
+}
+"""Words for each reason of an open verdict."""
+PAST: Final[Mapping[str, str]] = {
+    "text": "This verdict is of the past: the arm's text is another one since.",
+    "model": "This verdict is of the past: another model is in use since.",
+}
+ALONE: Final = "The harness ran the arm alone, without your other tools."
+UNPLANNED: Final = "These are observed pairs, and their order is unknown."
+NO_CELLS: Final = "No results yet."
+
+
+def verdict(one: TrialVerdict, arms: tuple[str, ...] = (), about: str = "") -> str:
+    """Return the verdict of an arm and a model, with the effect, its interval, and what limits it."""
+    shown = one.figures
+    arm = shown.arm or (arms[0] if len(arms) == 1 else "") or about or "The arm"
+    with_model = f" with {shown.model}" if shown.model else ""
+    effect = _effect(shown.like_these, len(shown.tasks))
+    if shown.word == "open":
+        why = WHY.get(shown.why or "", "")
+        head = f"{arm}{with_model} is open: {why}. {effect[:1].upper()}{effect[1:]}."
+    elif shown.word == "no_difference":
+        head = f"{arm}{with_model} makes no difference above {one.smallest:g} points: {effect}."
+    else:
+        head = f"{arm} {shown.word}{with_model}: {effect}."
+    return " ".join([head, *limits(one)])
+
+
+def _effect(effect: Estimate, n_tasks: int) -> str:
+    """Return an effect in points, with its interval and the number of tasks."""
+    tasks = number_of(n_tasks, "task")
+    if effect.value is None:
+        return f"no effect is known from {tasks}"
+    interval = effect.limits
+    between = "" if interval is None else f" ({interval[0]:+.0f} to {interval[1]:+.0f})"
+    return f"{effect.value:+.0f} points{between} on {tasks} like these"
+
+
+def limits(one: TrialVerdict) -> list[str]:
+    """Return the sentences about what a verdict rests on."""
+    shown = one.figures
+    sentences = []
+    if shown.n_could_not_tell:
+        sentences.append(
+            f"{shown.n_could_not_tell:,} of {number_of(len(shown.tasks), 'task')} could not tell."
+        )
+    sentences += [
+        f"{_by_side(counts)} {words}."
+        for counts, words in (
+            (shown.missing, "are missing"),
+            (shown.not_followed, "did not follow their side"),
+            (shown.n_attempts_again, "are attempts of a block that was tried again"),
+        )
+        if counts.with_arm or counts.without
+    ]
+    if shown.left_out_checks:
+        names = ", ".join(shown.left_out_checks)
+        sentences.append(f"Left out of the grade, as only one side can pass them: {names}.")
+    return [*sentences, *_added(shown), *_setting(one)]
+
+
+def _by_side(counts: BySide) -> str:
+    return f"{number_of(counts.with_arm, 'run')} with it and {counts.without:,} without it"
+
+
+def _added(shown: TrialFigures) -> list[str]:
+    """Return the cost that the arm adds, which is never a verdict."""
+    tokens = shown.tokens
+    if tokens.value is None:
+        return []
+    interval = tokens.limits
+    between = "" if interval is None else f" ({interval[0]:+.0f} to {interval[1]:+.0f})"
+    return [f"A task's tokens change by {tokens.value:+.0f}%{between}."]
+
+
+def _setting(one: TrialVerdict) -> list[str]:
+    sentences = [] if one.planned else [UNPLANNED]
+    sentences += [ALONE] if one.figures.alone else []
+    return sentences if one.past is None else [*sentences, PAST[one.past]]
+
+
+def verdicts(row: TrialRow) -> list[str]:
+    """Return the verdicts of a trial, or that it has no results."""
+    return [verdict(one, row.arms, row.about) for one in row.verdicts] or [NO_CELLS]
+
+
+def planned(answer: TrialPlanned) -> list[str]:
+    """Return what a plan needs and costs."""
+    plan, price = answer.plan, answer.price
+    lines = [
+        f"{number_of(len(plan.tasks), 'task')}, {number_of(plan.repeats, 'repeat')}, "
+        f"{number_of(price.n_cells, 'run')} on all sides. More tasks help more than more repeats.",
+        *(
+            f"If {one.base_rate:.0%} are solved without it: {_range(one.effect)} show an effect of "
+            f"{plan.smallest:g} points, {_range(one.none)} show that there is none."
+            for one in answer.needed
+        ),
+        f"The spread between tasks is that of {number_of(answer.spread_tasks, 'recorded task')}."
+        if answer.spread_tasks
+        else "The spread between tasks is a default: fewer than ten recorded tasks have two attempts.",
+    ]
+    if price.money is None and price.tokens is None:
+        lines.append("The price is unknown. Run three pilot runs a side; they are no part of the result.")
+    else:
+        money = "" if price.money is None else f" and {price.money:,.2f} in your currency"
+        tokens = "unknown tokens" if price.tokens is None else number_of(price.tokens, "token")
+        lines.append(f"By {number_of(price.n_runs, 'recorded run')} it takes {tokens}{money}.")
+    return [*lines, *answer.notes]
+
+
+def _range(tasks: tuple[int | None, int | None]) -> str:
+    low, high = ("more than 5,000" if one is None else f"{one:,}" for one in tasks)
+    return f"{low} tasks" if low == high else f"{low} to {high} tasks"
+
+
+def _words_of(row: TrialRow) -> str:
+    words = dict.fromkeys(one.figures.word.replace("_", " ") for one in row.verdicts)
+    return ", ".join(words) or "no results"
+
+
+TRIALS: Final[Table[TrialRow]] = Table(
+    trial=text("trial", lambda one: one.trial, width=90),
+    at=time("latest", lambda one: one.at_ms, width=114),
+    arms=text("arm", lambda one: ", ".join(one.arms) or one.about, width=320),
+    source=text("source", lambda one: one.source or "plan", width=120),
+    n_tasks=count("tasks", lambda one: one.n_tasks, width=70),
+    n_cells=count("runs", lambda one: one.n_cells, width=70),
+    verdict=text("verdict", _words_of, width=120),
+)

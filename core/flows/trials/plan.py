@@ -1,0 +1,532 @@
+"""Plans and results of trials: plan, read, list and show.
+
+Cells of one trial are those of its readings, the later ones over the earlier ones. A reading belongs to its plan. One
+without a plan goes on with the trial whose cells it has all, as a file does that grew or was graded again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+from msgspec.structs import replace
+
+from core.errors import InvalidInput, NotFound
+from core.files import read_file
+from core.flows.context import Context
+from core.flows.trials import program
+from core.maths.achieved import paid
+from core.maths.episodes import written
+from core.maths.statistics.trials import figures, tasks_needed
+from core.records.arm import check_key
+from core.records.currency import PICO
+from core.records.limits import Label, listed, shown
+from core.records.parameters import ArmKey, Preview
+from core.records.times import DAY_MS
+from core.records.trial import (
+    MOST_CELLS,
+    TRIAL_SIDES,
+    Cell,
+    CellKey,
+    Metric,
+    Past,
+    TrialFigures,
+    TrialLine,
+    TrialPlan,
+    TrialPlanned,
+    TrialPrice,
+    TrialRead,
+    TrialResults,
+    TrialRow,
+    TrialStory,
+    TrialTask,
+    TrialVerdict,
+)
+from core.store.environments import declared_scales
+from core.store.reads import arm_number
+from core.store.reads.arm_story import version_counts
+from core.store.transaction import Facts, Snapshot, Transaction
+from core.store.trials import (
+    TrialFact,
+    add_trial,
+    attempts_of,
+    cost_of_runs,
+    model_days,
+    n_runs_of_trials,
+    tasks_of_environment,
+    trial_facts,
+)
+
+ENVIRONMENT: Final = "environment:"
+"""Beginning of a source of tasks that names an environment."""
+_PROMPT: Final = "prompt.md"
+_DIGITS: Final = 16
+_SHOWN_DIGITS: Final = 8
+_SMALLEST: Final = 15.0
+_RECENT_DAYS: Final = 30
+_LEAST_TASKS: Final = 10
+"""Recorded tasks with two attempts from which their spread is known."""
+_SOLVED: Final = 0.5
+_MOST_TASK_BYTES: Final = 16 << 20
+_OWN: Final = "own"
+"""Id of a line of this learner, whose facts have none."""
+
+
+# Tasks
+
+
+def tasks_in(path: Path) -> tuple[TrialTask, ...]:
+    """Return the tasks of a folder, one for each folder in it, or of a file with a task in each line.
+
+    A line is a name, or JSON with ``name`` and perhaps ``prompt``. Raises `InvalidInput` where there is no task.
+    """
+    if path.is_dir():
+        folders = sorted(one for one in path.iterdir() if one.is_dir() and not one.name.startswith("."))
+        tasks = [_task_of_folder(one) for one in folders]
+    else:
+        lines = read_file(path, "--tasks", max_bytes=_MOST_TASK_BYTES).decode("utf-8-sig").splitlines()
+        tasks = [_task_of_line(line.strip()) for line in lines if line.strip()]
+    if not tasks:
+        raise InvalidInput(
+            f"--tasks must have a task, got none in {shown(str(path))}.",
+            next_step="Name a folder with a folder for each task, or a file with a task in each line.",
+        )
+    return tuple(tasks)
+
+
+def _task_of_folder(folder: Path) -> TrialTask:
+    prompt = folder / _PROMPT
+    cluster = _digest(prompt.read_bytes()) if prompt.is_file() else ""
+    return TrialTask(name=folder.name, digest=program.digest_of(folder), cluster=cluster)
+
+
+def _task_of_line(line: str) -> TrialTask:
+    if not line.startswith("{"):
+        return TrialTask(name=line)
+    try:
+        task = msgspec.json.decode(line, type=dict[str, object])
+    except msgspec.DecodeError as problem:
+        raise InvalidInput(
+            f"A task's line must be a name or a JSON object, got {shown(line)}.",
+            next_step="Write one task in each line.",
+        ) from problem
+    name, prompt = task.get("name", task.get("id")), task.get("prompt")
+    if not isinstance(name, str):
+        raise InvalidInput(f"A task must have a name, got {shown(line)}.", next_step='Add "name".')
+    content = msgspec.json.encode(task, order="deterministic")
+    cluster = _digest(prompt.encode()) if isinstance(prompt, str) else ""
+    return TrialTask(name=name, digest=_digest(content), cluster=cluster)
+
+
+def file_digest(path: Path) -> str:
+    """Return the digest of a file, such as what grades the runs."""
+    return _digest(path.read_bytes())
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:_DIGITS]
+
+
+def _distinct(tasks: Iterable[TrialTask]) -> tuple[list[TrialTask], list[str]]:
+    """Return the tasks under different names, and notes about those of one name or one prompt."""
+    named: dict[str, TrialTask] = {}
+    clusters: dict[str, list[str]] = defaultdict(list)
+    notes = []
+    for task in dict.fromkeys(tasks):
+        name = task.name
+        if name in named:
+            name = f"{task.name} ({task.digest[:_SHOWN_DIGITS]})"
+            notes.append(f"Task {task.name} has two contents: the second one is task {name}.")
+        named[name] = replace(task, name=name)
+        if task.cluster:
+            clusters[task.cluster].append(name)
+    notes += [
+        f"Tasks {', '.join(names)} have one prompt: they count as one task."
+        for names in clusters.values()
+        if len(names) > 1
+    ]
+    return list(named.values()), notes
+
+
+# Planning
+
+
+def plan_trial(
+    context: Context,
+    arm: ArmKey,
+    tasks: Annotated[Sequence[TrialTask], Meta(description="The tasks, each with its name.")] = (),
+    *,
+    environment: Annotated[
+        str | None, Meta(description="The tasks of recorded episodes of this environment.")
+    ] = None,
+    each: Annotated[Sequence[str], Meta(description="Leave out each of these arms in turn, too.")] = (),
+    repeats: Annotated[int, Meta(description="Runs of each task on each side.")] = 3,
+    smallest: Annotated[
+        float, Meta(description="Smallest effect of interest: points of success, or per cent of cost.")
+    ] = 15.0,
+    metric: Annotated[Metric, Meta(description="What the trial compares.")] = "success",
+    model: Annotated[Label, Meta(description="The model that runs the tasks.")] = "",
+    harness: Annotated[Label, Meta(description="The harness that runs them.")] = "",
+    grader: Annotated[Label, Meta(description="Name of what grades the runs.")] = "",
+    grader_digest: Annotated[Label, Meta(description="Digest of what grades the runs.")] = "",
+    workers: Annotated[int, Meta(description="Runs at the same time.")] = 1,
+    preview: Preview = False,
+) -> TrialPlanned:
+    """Plan a trial: the same tasks with and without an arm.
+
+    The answer has the tasks that a verdict needs, and the price by recorded runs. The plan holds names and digests,
+    and no texts. `undo` reverts it. Raises `InvalidInput` where there are no tasks, `NotFound` for an environment
+    without episodes.
+    """
+    arms = tuple(dict.fromkeys((arm, *listed("each", each))))
+    for key in arms:
+        check_key(key)
+    seed = context.entropy()
+
+    def work(txn: Transaction) -> TrialPlanned:
+        chosen, notes = _distinct([*tasks, *_of_environment(txn, environment)])
+        order = np.random.default_rng(seed).permutation(len(chosen)).tolist()
+        plan = TrialPlan(
+            arms=arms,
+            digests=tuple(_version(txn, key) for key in arms),
+            tasks=tuple(chosen[index] for index in order),
+            seed=str(seed),
+            repeats=repeats,
+            smallest=smallest,
+            metric=metric,
+            model=model,
+            harness=harness,
+            grader=grader or environment or "",
+            grader_digest=grader_digest,
+            workers=workers,
+        )
+        number = add_trial(txn, TrialLine(id=_OWN, plan=plan), txn.own)
+        txn.audit("trial", f"trial-{number}", {"form": "plan"})
+        attempts = _attempts(txn, plan)
+        return TrialPlanned(
+            id=f"trial-{number}",
+            plan=plan,
+            needed=tasks_needed(plan, attempts),
+            spread_tasks=len(attempts),
+            price=_price(txn, plan),
+            notes=tuple(notes),
+        )
+
+    if preview:
+        return replace(context.rehearse("ingest", work, create=True), id=None)
+    return context.write("ingest", work, create=True)
+
+
+def _of_environment(txn: Transaction, environment: str | None) -> list[TrialTask]:
+    if environment is None:
+        return []
+    names = tasks_of_environment(txn, environment)
+    if not names:
+        raise NotFound(
+            f"There is no episode with a task in environment {environment[:80]!r}.",
+            next_step="Name one that armscope episodes lists, or name the tasks.",
+        )
+    return [TrialTask(name=name) for name in names]
+
+
+def _version(facts: Transaction | Snapshot, arm: str) -> str:
+    """Return the digest of an arm's text as the latest run had it; '' = unknown."""
+    arm_no = arm_number(facts, arm)
+    counts = [] if arm_no is None else version_counts(facts, arm_no)
+    return max(counts, key=lambda one: (one.last_ms or 0, one.version)).version if counts else ""
+
+
+def _attempts(facts: Facts, plan: TrialPlan) -> list[tuple[int, int]]:
+    """Return solved and all recorded attempts by task, of this model and grader; none below ten such tasks."""
+    scales = declared_scales(facts)
+    by_task: dict[str, list[float]] = defaultdict(list)
+    for environment_no, task, total in attempts_of(facts, plan.grader, plan.model):
+        value = paid(written(float(total)), scales.get(environment_no))
+        if value is not None:
+            by_task[task].append(value)
+    counted = [
+        (sum(one > _SOLVED for one in values), len(values)) for values in by_task.values() if len(values) > 1
+    ]
+    return counted if len(counted) >= _LEAST_TASKS else []
+
+
+def _price(facts: Facts, plan: TrialPlan) -> TrialPrice:
+    """Return the price of all cells, by the mean of recorded runs of the model."""
+    n_sides = 1 + len(plan.arms)
+    n_cells = len(plan.tasks) * plan.repeats * n_sides
+    n_runs, pico, tokens = cost_of_runs(facts, plan.model)
+    return TrialPrice(
+        n_cells=n_cells,
+        n_runs=n_runs,
+        money=None if pico is None else pico * n_cells / PICO,
+        tokens=None if tokens is None else round(tokens * n_cells),
+    )
+
+
+# Trials of a learner
+
+
+@dataclass
+class _Trial:
+    """A trial: its first fact, its plan if it has one, its readings and their cells by key."""
+
+    first: TrialFact
+    plan: TrialPlan | None
+    readings: list[TrialFact] = field(default_factory=list)
+    cells: dict[CellKey, Cell] = field(default_factory=dict)
+    alone: bool = False
+    other_tasks: set[str] = field(default_factory=set)
+
+    def read(self, fact: TrialFact, results: TrialResults) -> None:
+        """Add a reading; its cells take the place of those that are known."""
+        planned = {} if self.plan is None else {one.name: one.digest for one in self.plan.tasks}
+        others = {
+            one.name
+            for one in results.tasks
+            if one.digest and planned.get(one.name, "") not in {"", one.digest}
+        }
+        self.other_tasks |= others
+        self.readings.append(fact)
+        self.alone |= results.alone
+        cells = [one for one in results.cells if one.task not in others]
+        self.cells |= _merged(self.cells, replace(results, cells=tuple(cells)))
+
+    def has_all_in(self, results: TrialResults) -> bool:
+        """Return whether results have all cells of this trial, with other grades at most."""
+        (latest,) = [one.content for one in self.readings[-1:]] or [None]
+        if not isinstance(latest, TrialResults) or _source(latest) != _source(results):
+            return False
+        cells = {one.key: _without_grade(one) for one in results.cells}
+        return all(cells.get(key) == _without_grade(one) for key, one in self.cells.items())
+
+
+def _source(results: TrialResults) -> tuple[str, str, str, str]:
+    return results.source, results.arm, results.about, results.harness
+
+
+def _without_grade(cell: Cell) -> Cell:
+    return replace(cell, grade=None, graded_by="", checks={})
+
+
+def _graded(cell: Cell) -> tuple[float | None, str, dict[str, float]]:
+    return cell.grade, cell.graded_by, cell.checks
+
+
+def _merged(known: Mapping[CellKey, Cell], results: TrialResults) -> dict[CellKey, Cell]:
+    """Return the cells of results; another grade of a known cell counts only where both sides were graded again."""
+    again = {
+        one.side
+        for one in results.cells
+        if (old := known.get(one.key)) and old.grade is not None and _graded(old) != _graded(one)
+    }
+    both = {*again, *results.rescored} == {*TRIAL_SIDES}
+    merged = {}
+    for one in results.cells:
+        old = known.get(one.key)
+        if old is not None and old.grade is not None and not both:
+            merged[one.key] = replace(one, grade=old.grade, graded_by=old.graded_by, checks=old.checks)
+        else:
+            merged[one.key] = one
+    return merged
+
+
+def _trials(facts: Facts) -> list[_Trial]:
+    """Return the trials of a learner, the oldest first."""
+    trials: list[_Trial] = []
+    planned: dict[str, _Trial] = {}
+    for fact in trial_facts(facts):
+        if isinstance(fact.content, TrialPlan):
+            planned[fact.line_id] = _Trial(fact, fact.content)
+            trials.append(planned[fact.line_id])
+            continue
+        trial = planned.get(fact.plan) or _continued(trials, fact.content)
+        if trial is None:
+            trial = _Trial(fact, None)
+            trials.append(trial)
+        trial.read(fact, fact.content)
+    return trials
+
+
+def _continued(trials: Sequence[_Trial], results: TrialResults) -> _Trial | None:
+    return next((one for one in reversed(trials) if one.plan is None and one.has_all_in(results)), None)
+
+
+def _named(trials: Sequence[_Trial], name: str) -> _Trial:
+    """Return the trial of an id such as trial-3, or of its number."""
+    number = name.removeprefix("trial-").removeprefix("#")
+    for one in trials:
+        if number in {str(fact.number) for fact in (one.first, *one.readings)}:
+            return one
+    raise NotFound(
+        f"There is no trial {name[:80]!r} in this learner.",
+        next_step="Use an id that armscope trial list shows.",
+    )
+
+
+# Reading
+
+
+def read_trial(
+    context: Context,
+    results: Annotated[TrialResults, Meta(description="The cells of the results, with their source.")],
+    *,
+    plan: Annotated[
+        str | None, Meta(description="The plan: its id or number. Default: the one that the results name.")
+    ] = None,
+    arm: Annotated[str | None, Meta(description="The arm, where the results don't name it.")] = None,
+    preview: Preview = False,
+) -> TrialRead:
+    """Read the results of a trial, and return its verdicts.
+
+    Reading a file again, grown or whole, changes nothing else. Runs of the cells' sessions teach nothing from then
+    on, also if they were recorded before. `undo` reverts it. Raises `NotFound` for an unknown plan, and
+    `InvalidInput` where the results are of another arm.
+    """
+    if len(results.cells) > MOST_CELLS:
+        raise InvalidInput(
+            f"Results must have at most {MOST_CELLS:,} cells, got {len(results.cells):,}.",
+            next_step="Split the trial by tasks.",
+        )
+    if arm is not None:
+        check_key(arm)
+
+    def work(txn: Transaction) -> TrialRead:
+        named = plan or (None if results.plan is None else str(results.plan))
+        stored = replace(results, plan=None, notes=(), arm=arm or results.arm)
+        trials = _trials(txn)
+        trial = _continued(trials, stored) if named is None else _planned(trials, named, stored)
+        before = {} if trial is None else dict(trial.cells)
+        is_known = trial is not None and before | _merged(before, stored) == before
+        act = None
+        if trial is None or not is_known:
+            number = add_trial(txn, _line_of(trial, stored), txn.own)
+            act = f"trial-{number}"
+            txn.audit("trial", act, {"form": "reading"})
+            trial = next(
+                one for one in _trials(txn) if number in {fact.number for fact in (one.first, *one.readings)}
+            )
+        return TrialRead(
+            id=act,
+            trial=trial.first.id,
+            n_new=len(trial.cells.keys() - before.keys()),
+            n_regraded=sum(before[key].grade != trial.cells[key].grade for key in before),
+            n_runs=n_runs_of_trials(txn, [one.number for one in trial.readings]),
+            row=_row(txn, trial),
+            notes=(*results.notes, *_notes(trial)),
+        )
+
+    if preview:
+        return replace(context.rehearse("ingest", work, create=True), id=None)
+    return context.write("ingest", work, create=True)
+
+
+def _planned(trials: Sequence[_Trial], name: str, results: TrialResults) -> _Trial:
+    trial = _named(trials, name)
+    if trial.plan is None:
+        raise NotFound(
+            f"Trial {trial.first.id} has no plan.", next_step="Name a plan that armscope trial list shows."
+        )
+    if results.arm and results.arm not in trial.plan.arms:
+        raise InvalidInput(
+            f"The results must be of an arm of {trial.first.id} ({', '.join(trial.plan.arms)}), got {results.arm}.",
+            next_step="Name the plan that they belong to with --plan; nothing was read.",
+        )
+    return trial
+
+
+def _line_of(trial: _Trial | None, results: TrialResults) -> TrialLine:
+    of = trial.first.line_id if trial is not None and trial.plan is not None else ""
+    return TrialLine(id=_OWN, results=results, of=of)
+
+
+def _notes(trial: _Trial) -> list[str]:
+    if not trial.other_tasks:
+        return []
+    names = ", ".join(sorted(trial.other_tasks))
+    return [f"Left out, because the plan has other tasks under these names: {names}."]
+
+
+# Verdicts
+
+
+def trials(
+    context: Context, *, arm: Annotated[str | None, Meta(description="Only trials of this arm.")] = None
+) -> tuple[TrialRow, ...]:
+    """List the trials with their verdicts, newest first."""
+    with context.reading() as snapshot:
+        rows = [_row(snapshot, one) for one in reversed(_trials(snapshot))]
+    return tuple(one for one in rows if arm is None or arm in one.arms)
+
+
+def trial_result(
+    context: Context,
+    trial: Annotated[str, Meta(description="The trial: its id, such as trial-3, or number.")],
+) -> TrialStory:
+    """Return one trial: its plan, its readings, and what it shows of each arm and model.
+
+    Raises `NotFound`.
+    """
+    with context.reading() as snapshot:
+        one = _named(_trials(snapshot), trial)
+        return TrialStory(
+            row=_row(snapshot, one),
+            plan=one.plan,
+            readings=tuple(fact.id for fact in one.readings),
+            n_runs=n_runs_of_trials(snapshot, [fact.number for fact in (one.first, *one.readings)]),
+            notes=tuple(_notes(one)),
+        )
+
+
+def _row(facts: Transaction | Snapshot, trial: _Trial) -> TrialRow:
+    latest = [one.content for one in trial.readings[-1:] if isinstance(one.content, TrialResults)]
+    named = [one.arm for one in (*latest, *trial.cells.values()) if one.arm]
+    arms = tuple(dict.fromkeys(named)) if trial.plan is None else trial.plan.arms
+    return TrialRow(
+        trial=trial.first.id,
+        arms=arms,
+        about=next((one.about for one in latest), ""),
+        source=next((one.source for one in latest), ""),
+        planned=trial.plan is not None,
+        at_ms=(trial.readings or [trial.first])[-1].at_ms,
+        n_tasks=len({one.task for one in trial.cells.values()}),
+        n_cells=len(trial.cells),
+        verdicts=_verdicts(facts, trial, arms) if trial.cells else (),
+    )
+
+
+def _verdicts(facts: Transaction | Snapshot, trial: _Trial, arms: Sequence[str]) -> tuple[TrialVerdict, ...]:
+    plan = trial.plan
+    shown = figures([*trial.cells.values()], plan, alone=trial.alone)
+    day = trial.readings[-1].at_ms // DAY_MS
+    return tuple(
+        TrialVerdict(
+            figures=one,
+            smallest=_SMALLEST if plan is None else plan.smallest,
+            planned=plan is not None,
+            past=_past(facts, one, plan, arms, day),
+        )
+        for one in shown
+    )
+
+
+def _past(
+    facts: Transaction | Snapshot, one: TrialFigures, plan: TrialPlan | None, arms: Sequence[str], day: int
+) -> Past | None:
+    """Return the change that makes a verdict one of the past: of the arm's text, or of the model in use."""
+    arm = one.arm or (arms[0] if len(arms) == 1 else "")
+    digests = {} if plan is None else dict(zip(plan.arms, plan.digests, strict=True))
+    tried = digests.get(arm, "")
+    if tried and (now := _version(facts, arm)) and now != tried:
+        return "text"
+    days = model_days(facts)
+    recent = max((last for _, last in days.values()), default=0) - _RECENT_DAYS
+    is_used = one.model in days and days[one.model][1] > recent
+    is_newer = any(first > day for name, (first, _) in days.items() if name != one.model)
+    return "model" if one.model and is_newer and not is_used else None
