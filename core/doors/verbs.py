@@ -566,7 +566,7 @@ class Methods:
         route="trials/results",
         example={
             "results": {
-                "source": "lines",
+                "source": "armscope-trial",
                 "arm": "tool:web:search",
                 "cells": [
                     {"task": "sums", "repeat": 1, "side": "with", "grade": 1.0},

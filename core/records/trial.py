@@ -103,6 +103,8 @@ class TrialPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 f"A trial must have a digest for each arm, got {len(self.digests)} for {len(self.arms)}.",
                 next_step="Plan it again.",
             )
+        for name in ("model", "harness", "grader", "grader_digest"):
+            text(name, getattr(self, name), MAX_LABEL_CHARS)
         whole("tasks", len(self.tasks), MOST_TASKS, lowest=1)
         whole("repeats", self.repeats, MOST_REPEATS, lowest=1)
         whole("workers", self.workers, MOST_REPEATS, lowest=1)
@@ -240,7 +242,7 @@ class BySide:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialFigures:
-    """The results of a trial for one arm and one model. Effects are in points of success, or per cent of cost.
+    """Figures of one arm and one model. Effects are in points of success, or per cent of cost.
 
     ``like_these`` is of tasks like these, valid at every reading. Its limits count each missing cell against each
     side in turn. Its ``prob`` is what Holm's procedure leaves this arm and model. ``whole_only`` is that of whole

@@ -20,11 +20,13 @@ from core.flows.queues import add_queue
 from core.flows.review import next_item
 from core.flows.settings import change
 from core.flows.tokens import create_token
+from core.flows.trials.plan import plan_trial
 from core.flows.webhooks import add_webhook
 from core.records.actor import Actor
 from core.records.arm import Arm
 from core.records.evaluation import EvaluationOutcome
 from core.records.run import Inventory
+from core.records.trial import TrialTask
 from tests.formats.builders import lines
 from tests.worlds import a_run, context_at
 
@@ -35,10 +37,12 @@ LAYER = "kairos://layer/aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
 FILE = "runs.jsonl"
 TABLE = "rewards.csv"
 OUTCOME_TABLE = "outcomes.csv"
+TASKS = "tasks.txt"
+RESULTS = "results.jsonl"
 
 
 def example_world(folder: Path) -> Context:
-    """A run, two rewards, one of them undone, a queue, a browser, a member, a token, a webhook; and a file."""
+    """A run, two rewards, one undone, a queue, a browser, a member, a token, a webhook, a plan; and files."""
     context = context_at(folder / "a.db")
     prompt = Inventory(kind="declared", arms=(Arm(key=ARM), Arm(key="tool:fs:Read")))
     learn.record(context, replace(a_run(RUN, inventory=prompt, calls=["search"]), session=SESSION))
@@ -54,6 +58,15 @@ def example_world(folder: Path) -> Context:
     add_sender(context, "ann", "slack", "U017")
     for uid, model in (("sums/1", "large"), ("sums/0", "small")):
         record_step(context, uid, environment="sums", task="t", model=model, name="look", reward=0.1, run=RUN)
+    plan_trial(context, ARM, [TrialTask(name="sums")])
+    (folder / TASKS).write_text("sums\ndates\n", encoding="utf-8")
+    sides = [
+        {"task": "sums", "repeat": 1, "side": side, "grade": side == "with"} for side in ("with", "without")
+    ]
+    header: dict[str, object] = {"armscope_trial": 1, "arm": ARM}
+    (folder / RESULTS).write_bytes(
+        lines([header, *({**one, "grade": float(bool(one["grade"]))} for one in sides)])
+    )
     (folder / FILE).write_bytes(lines([{"kind": "run", "uid": "q", "arms": [ARM], "calls": ["search"]}]))
     (folder / OUTCOME_TABLE).write_text(f"run,value\n{RUN},0.5\n", encoding="utf-8")
     (folder / TABLE).write_text(

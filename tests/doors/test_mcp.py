@@ -32,6 +32,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "repair": {"arms": [ARM], "since": "2026-01-31"},
     "reward": {"uri": LAYER, "outcome": "success"},
     "outcome": {"run": RUN, "value": 0},
+    "trial_plan": {"arm": ARM, "tasks": [{"name": "sums"}]},
+    "trial_read": {"results": {"source": "lines", "cells": [{"task": "sums", "repeat": 1, "side": "with"}]}},
     "export": {"all_adapters": True, "format": "trace_jsonl"},
     "why_in_prompt": {"run": RUN},
     "versions": {"arm": ARM},

@@ -36,7 +36,7 @@ from core.records.observation import value_of
 from core.records.parameters import defaults_of
 from core.settings import Settings
 from tests.conftest import ROOT
-from tests.doors.examples import ARM, OUTCOME_TABLE, RUN, TABLE
+from tests.doors.examples import ARM, OUTCOME_TABLE, RESULTS, RUN, TABLE, TASKS
 from tests.guide import command_tree
 from tests.worlds import START_MS
 
@@ -56,6 +56,10 @@ LINES: Mapping[str, Sequence[str]] = {
     "carried": ["inventory", "--stored", "--limit", "1"],
     "compare_sides": ["compare", "--a", "model=large", "--b", "model=small"],
     "search": ["search", "request-1", "--limit", "5"],
+    "plan_trial": ["trial", "plan", ARM, "--tasks", TASKS, "--repeats", "3"],
+    "read_trial": ["trial", "read", RESULTS],
+    "trials": ["trial", "list"],
+    "trial_result": ["trial", "show", "trial-1"],
     "browsers": ["browser", "list"],
     "confirm_browser": ["browser", "confirm", "kim 3f2a91"],
     "queues": ["queue", "list"],
@@ -156,6 +160,12 @@ FIELDS: Mapping[str, str] = {
     "carried": "limit",
     "search": "words kinds limit",
     "note": "arm text key",
+    "plan_trial": (
+        "arm tasks environment each repeats smallest metric model harness grader grader_digest workers preview"
+    ),
+    "read_trial": "results plan arm preview",
+    "trials": "arm",
+    "trial_result": "trial",
     "repair": "arms since until reason key",
     "reset": "arms types target reason seen key",
     "queues": "undone",
@@ -197,6 +207,7 @@ OTHER_WORDS = {
     ("invite_member", "email"): "one option of two verbs",
     ("invite_member", "name"): "one option of two verbs",
     ("set_role", "role"): "a shell has no null",
+    ("plan_trial", "tasks"): "a folder, a file or an environment in place of tasks",
 }
 """Reasons why an option with the name of a verb's field has words of its own."""
 

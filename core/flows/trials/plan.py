@@ -27,7 +27,7 @@ from core.maths.episodes import written
 from core.maths.statistics.trials import figures, tasks_needed
 from core.records.arm import check_key
 from core.records.currency import PICO
-from core.records.limits import Label, listed, shown
+from core.records.limits import listed, shown
 from core.records.parameters import ArmKey, Preview
 from core.records.times import DAY_MS
 from core.records.trial import (
@@ -52,7 +52,7 @@ from core.records.trial import (
 from core.store.environments import declared_scales
 from core.store.reads import arm_number
 from core.store.reads.arm_story import version_counts
-from core.store.transaction import Facts, Snapshot, Transaction
+from core.store.transaction import Facts, Transaction
 from core.store.trials import (
     TrialFact,
     add_trial,
@@ -172,10 +172,10 @@ def plan_trial(
         float, Meta(description="Smallest effect of interest: points of success, or per cent of cost.")
     ] = 15.0,
     metric: Annotated[Metric, Meta(description="What the trial compares.")] = "success",
-    model: Annotated[Label, Meta(description="The model that runs the tasks.")] = "",
-    harness: Annotated[Label, Meta(description="The harness that runs them.")] = "",
-    grader: Annotated[Label, Meta(description="Name of what grades the runs.")] = "",
-    grader_digest: Annotated[Label, Meta(description="Digest of what grades the runs.")] = "",
+    model: Annotated[str, Meta(description="The model that runs the tasks.")] = "",
+    harness: Annotated[str, Meta(description="The harness that runs them.")] = "",
+    grader: Annotated[str, Meta(description="Name of what grades the runs.")] = "",
+    grader_digest: Annotated[str, Meta(description="Digest of what grades the runs.")] = "",
     workers: Annotated[int, Meta(description="Runs at the same time.")] = 1,
     preview: Preview = False,
 ) -> TrialPlanned:
@@ -236,7 +236,7 @@ def _of_environment(txn: Transaction, environment: str | None) -> list[TrialTask
     return [TrialTask(name=name) for name in names]
 
 
-def _version(facts: Transaction | Snapshot, arm: str) -> str:
+def _version(facts: Facts, arm: str) -> str:
     """Return the digest of an arm's text as the latest run had it; '' = unknown."""
     arm_no = arm_number(facts, arm)
     counts = [] if arm_no is None else version_counts(facts, arm_no)
@@ -281,6 +281,7 @@ class _Trial:
     plan: TrialPlan | None
     readings: list[TrialFact] = field(default_factory=list)
     cells: dict[CellKey, Cell] = field(default_factory=dict)
+    source: tuple[str, str, str, str] = ("", "", "", "")
     alone: bool = False
     other_tasks: set[str] = field(default_factory=set)
 
@@ -294,24 +295,31 @@ class _Trial:
         }
         self.other_tasks |= others
         self.readings.append(fact)
+        self.source = _source(results)
         self.alone |= results.alone
         cells = [one for one in results.cells if one.task not in others]
         self.cells |= _merged(self.cells, replace(results, cells=tuple(cells)))
 
-    def has_all_in(self, results: TrialResults) -> bool:
-        """Return whether results have all cells of this trial, with other grades at most."""
-        (latest,) = [one.content for one in self.readings[-1:]] or [None]
-        if not isinstance(latest, TrialResults) or _source(latest) != _source(results):
+    def goes_on_with(self, results: TrialResults) -> bool:
+        """Return whether results have all cells of this trial, or it all of theirs, with other grades at most."""
+        if self.source != _source(results):
             return False
-        cells = {one.key: _without_grade(one) for one in results.cells}
-        return all(cells.get(key) == _without_grade(one) for key, one in self.cells.items())
+        ours, theirs = (
+            {one.key: _identity(one) for one in cells} for cells in (self.cells.values(), results.cells)
+        )
+        fewer, more = sorted((ours, theirs), key=len)
+        return all(more.get(key) == one for key, one in fewer.items())
 
 
 def _source(results: TrialResults) -> tuple[str, str, str, str]:
+    """Return what results of one file have in common: format, arm, the arm in its words, and harness."""
     return results.source, results.arm, results.about, results.harness
 
 
-def _without_grade(cell: Cell) -> Cell:
+def _identity(cell: Cell) -> Cell:
+    """Return what a cell keeps when it is graded again; one without session, time and usage has its grade alone."""
+    if not cell.session and cell.at_ms is None and cell.tokens is None:
+        return cell
     return replace(cell, grade=None, graded_by="", checks={})
 
 
@@ -355,7 +363,7 @@ def _trials(facts: Facts) -> list[_Trial]:
 
 
 def _continued(trials: Sequence[_Trial], results: TrialResults) -> _Trial | None:
-    return next((one for one in reversed(trials) if one.plan is None and one.has_all_in(results)), None)
+    return next((one for one in reversed(trials) if one.plan is None and one.goes_on_with(results)), None)
 
 
 def _named(trials: Sequence[_Trial], name: str) -> _Trial:
@@ -484,15 +492,15 @@ def trial_result(
         )
 
 
-def _row(facts: Transaction | Snapshot, trial: _Trial) -> TrialRow:
-    latest = [one.content for one in trial.readings[-1:] if isinstance(one.content, TrialResults)]
-    named = [one.arm for one in (*latest, *trial.cells.values()) if one.arm]
+def _row(facts: Facts, trial: _Trial) -> TrialRow:
+    source, arm, about, _ = trial.source
+    named = [one for one in (arm, *(cell.arm for cell in trial.cells.values())) if one]
     arms = tuple(dict.fromkeys(named)) if trial.plan is None else trial.plan.arms
     return TrialRow(
         trial=trial.first.id,
         arms=arms,
-        about=next((one.about for one in latest), ""),
-        source=next((one.source for one in latest), ""),
+        about=about,
+        source=source,
         planned=trial.plan is not None,
         at_ms=(trial.readings or [trial.first])[-1].at_ms,
         n_tasks=len({one.task for one in trial.cells.values()}),
@@ -501,7 +509,7 @@ def _row(facts: Transaction | Snapshot, trial: _Trial) -> TrialRow:
     )
 
 
-def _verdicts(facts: Transaction | Snapshot, trial: _Trial, arms: Sequence[str]) -> tuple[TrialVerdict, ...]:
+def _verdicts(facts: Facts, trial: _Trial, arms: Sequence[str]) -> tuple[TrialVerdict, ...]:
     plan = trial.plan
     shown = figures([*trial.cells.values()], plan, alone=trial.alone)
     day = trial.readings[-1].at_ms // DAY_MS
@@ -517,7 +525,7 @@ def _verdicts(facts: Transaction | Snapshot, trial: _Trial, arms: Sequence[str])
 
 
 def _past(
-    facts: Transaction | Snapshot, one: TrialFigures, plan: TrialPlan | None, arms: Sequence[str], day: int
+    facts: Facts, one: TrialFigures, plan: TrialPlan | None, arms: Sequence[str], day: int
 ) -> Past | None:
     """Return the change that makes a verdict one of the past: of the arm's text, or of the model in use."""
     arm = one.arm or (arms[0] if len(arms) == 1 else "")

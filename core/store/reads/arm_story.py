@@ -12,7 +12,7 @@ from core.records.corrections import Target
 from core.records.evidence import INCLUDED, NAMED, OBSERVATION, REFERENCED, RETRACTED
 from core.records.times import DAY_MS, HOUR_MS
 from core.store.engine.dialect import ACTIVE, BY_RUN
-from core.store.transaction import Snapshot, base_of
+from core.store.transaction import Facts, Snapshot, base_of
 
 _VERSIONS: Final = (
     "SELECT d.version, o.flags, count(*), min(r.at_ms), max(r.at_ms) FROM definition d"
@@ -124,9 +124,9 @@ class VersionCount(NamedTuple):
     last_ms: int | None
 
 
-def version_counts(snapshot: Snapshot, arm_no: int) -> list[VersionCount]:
+def version_counts(facts: Facts, arm_no: int) -> list[VersionCount]:
     """Return the runs of each version of an arm's definition."""
-    rows = snapshot.rows(_VERSIONS, [arm_no, snapshot.revision])
+    rows = facts.rows(_VERSIONS, [arm_no, facts.revision])
     return [VersionCount(*row) for row in rows]
 
 

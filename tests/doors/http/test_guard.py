@@ -341,6 +341,8 @@ def example_of(route: Route) -> tuple[str, bytes]:
         "scales": {"environment": "sums", "hi": 2},
         "credits": {"uid": "sums/1", "rule": "equal"},
         "credits:preview": {"uid": "sums/1", "rule": "equal"},
+        "trials": {"arm": ARM, "tasks": [{"name": "sums"}]},
+        "results": {"results": {"source": "lines", "cells": [{"task": "sums", "repeat": 1, "side": "with"}]}},
         "notes": NOTE,
         "evaluations": {"subject": RUN, "outcome": "success"},
         "browsers": {"browser": "kim 3f2a91"},

@@ -1,0 +1,217 @@
+"""Plans of trials, their results, and the verdicts that come of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from core.errors import InvalidInput, NotFound
+from core.explained import trials as explained
+from core.flows import queries
+from core.flows.context import Context
+from core.flows.corrections import redo, undo
+from core.flows.episode import record_step
+from core.flows.export import export_file
+from core.flows.importing import import_files
+from core.flows.learn import record
+from core.flows.trials.plan import plan_trial, read_trial, tasks_in, trial_result, trials
+from core.records.run import Usage
+from core.records.trial import (
+    TRIAL_SIDES,
+    Cell,
+    TrialResults,
+    TrialSide,
+    TrialTask,
+    session_of,
+    session_prefix,
+)
+from tests.worlds import START_MS, a_run, context_at, is_clean
+
+ARM = "skill:own:pdf"
+TASKS = tuple(TrialTask(name=f"t{number}") for number in range(20))
+
+
+def results_of(
+    tasks: Sequence[TrialTask] = TASKS, *, solves: TrialSide = "with", repeats: int = 1, **fields: object
+) -> TrialResults:
+    """Results in which one side solves every task."""
+    cells = [
+        Cell(
+            task=task.name,
+            repeat=repeat + 1,
+            side=side,
+            grade=float(side == solves),
+            session=f"{task.name}-{side}",
+        )
+        for task in tasks
+        for repeat in range(repeats)
+        for side in TRIAL_SIDES
+    ]
+    return TrialResults(source="lines", cells=tuple(cells), arm=ARM, **fields)  # type: ignore[arg-type]
+
+
+def regraded(results: TrialResults, *sides: TrialSide) -> TrialResults:
+    cells = [replace(one, grade=0.5) if one.side in sides else one for one in results.cells]
+    return replace(results, cells=tuple(cells))
+
+
+def grades(context: Context, trial: str) -> set[tuple[str, float]]:
+    (one,) = trial_result(context, trial).row.verdicts
+    return {
+        (side, grade)
+        for task in one.figures.tasks
+        for side, grade in (("with", task.with_arm), ("without", task.without))
+    }
+
+
+def test_a_plan_names_its_tasks_in_an_order_of_its_seed(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    first, second = (plan_trial(context, ARM, TASKS, repeats=2, model="large") for _ in range(2))
+    assert {one.name for one in first.plan.tasks} == {one.name for one in TASKS}
+    assert first.plan.tasks != second.plan.tasks != TASKS
+    assert (first.id, first.price.n_cells, first.price.money) == ("trial-1", 80, None)
+    assert [one.trial for one in trials(context)] == ["trial-2", "trial-1"]
+    assert plan_trial(context, ARM, TASKS, preview=True).id is None
+    assert len(trials(context)) == 2
+    with pytest.raises(InvalidInput):
+        plan_trial(context, ARM, [])
+
+
+def test_tasks_come_from_a_folder_a_file_or_an_environment(tmp_path: Path) -> None:
+    for name, prompt in (("b", "count"), ("a", "count"), ("c", "add")):
+        (tmp_path / "tasks" / name).mkdir(parents=True)
+        (tmp_path / "tasks" / name / "prompt.md").write_text(prompt, encoding="utf-8")
+    folder = tasks_in(tmp_path / "tasks")
+    assert [one.name for one in folder] == ["a", "b", "c"]
+    assert folder[0].cluster == folder[1].cluster != folder[2].cluster
+    changed = tmp_path / "tasks" / "a" / "data.csv"
+    changed.write_text("1", encoding="utf-8")
+    assert tasks_in(tmp_path / "tasks")[0].digest != folder[0].digest
+    file = tmp_path / "tasks.jsonl"
+    file.write_text(
+        'plain\n{"name": "j", "prompt": "one"}\n\n{"name": "j", "prompt": "two"}\n', encoding="utf-8"
+    )
+    context = context_at(tmp_path / "a.db")
+    planned = plan_trial(context, ARM, [*tasks_in(file), *folder])
+    assert sum(one.name.startswith("j") for one in planned.plan.tasks) == 2
+    assert len(planned.notes) == 2
+    record_step(context, "sums/1", environment="sums", name="add", reward=1, finished=True, task="one")
+    assert plan_trial(context, ARM, environment="sums").plan.tasks == (TrialTask(name="one"),)
+    with pytest.raises(NotFound):
+        plan_trial(context, ARM, environment="other")
+
+
+def test_a_price_is_that_of_recorded_runs_of_the_model(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    for number in range(3):
+        record(context, replace(a_run(f"r{number}", model="large"), usage=Usage(total=100 * (1 + number))))
+    price = plan_trial(context, ARM, TASKS, repeats=1, model="large").price
+    assert (price.n_cells, price.n_runs, price.tokens) == (40, 3, 8_000)
+    assert plan_trial(context, ARM, TASKS, model="small").price.tokens is None
+
+
+def test_a_file_that_is_read_again_changes_nothing_and_one_that_grew_adds_its_cells(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    plan = plan_trial(context, ARM, TASKS, repeats=2)
+    half = read_trial(context, results_of(TASKS[:10], repeats=2, plan=1))
+    assert (half.id, half.trial, half.n_new) == ("trial-2", "trial-1", 40)
+    assert read_trial(context, results_of(TASKS[:10], repeats=2), plan="trial-1").id is None
+    whole = read_trial(context, results_of(repeats=2), plan=plan.id)
+    assert (whole.id, whole.n_new, whole.n_regraded) == ("trial-3", 40, 0)
+    assert trial_result(context, "1").readings == ("trial-2", "trial-3")
+    undo(context, whole.id)
+    assert trial_result(context, "trial-1").row.n_cells == 40
+    undo(context, half.id)
+    redo(context, whole.id)
+    assert trial_result(context, "trial-1").row.n_cells == 80
+    assert is_clean(context)
+
+
+def test_without_a_plan_the_same_results_are_one_trial_and_others_another(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    first = read_trial(context, results_of(TASKS[:5]))
+    assert read_trial(context, results_of(TASKS[:5])).id is None
+    grown = read_trial(context, results_of(TASKS[:8]))
+    other = read_trial(context, results_of(TASKS[:8], solves="without"))
+    assert read_trial(context, results_of(TASKS[:3], solves="without")).id is None
+    later = [replace(one, session=f"again-{one.session}") for one in results_of(TASKS[:8]).cells]
+    again = read_trial(context, replace(results_of(), cells=tuple(later)))
+    assert [one.trial for one in (first, grown, other, again)] == ["trial-1", "trial-1", "trial-1", "trial-4"]
+
+
+def test_a_grade_changes_only_where_both_sides_were_graded_again(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    read_trial(context, results_of())
+    before = grades(context, "trial-1")
+    assert read_trial(context, regraded(results_of(), "with")).id is None
+    assert grades(context, "trial-1") == before
+    assert read_trial(context, regraded(results_of(), *TRIAL_SIDES)).n_regraded == 40
+    assert {grade for _, grade in grades(context, "trial-1")} == {0.5}
+    named = replace(regraded(results_of(), "with"), rescored=TRIAL_SIDES)
+    assert read_trial(context, replace(named, cells=results_of().cells)).n_regraded == 40
+    assert grades(context, "trial-1") == before
+
+
+def test_a_task_with_another_content_is_no_task_of_the_plan(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    plan_trial(context, ARM, [replace(one, digest="1") for one in TASKS])
+    others = tuple(replace(one, digest="1" if number else "2") for number, one in enumerate(TASKS))
+    answer = read_trial(context, replace(results_of(plan=1), tasks=others))
+    assert answer.row.n_tasks == 19
+    assert "t0" in answer.notes[-1]
+    with pytest.raises(InvalidInput):
+        read_trial(context, replace(results_of(), arm="skill:own:other"), plan="trial-1")
+    with pytest.raises(NotFound):
+        read_trial(context, results_of(), plan="trial-9")
+
+
+def test_runs_of_a_plan_teach_nothing_whenever_they_come(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    plan = plan_trial(context, ARM, TASKS).plan
+    session = session_of(session_prefix(plan), "t1", 1, "with")
+    record(context, replace(a_run("planned"), session=session))
+    record(context, replace(a_run("read"), session="t1-with"))
+    assert [row.uid for row in queries.runs(context)] == ["read"]
+    assert read_trial(context, results_of(), plan="trial-1").n_runs == 1
+    assert queries.runs(context) == ()
+    assert trial_result(context, "trial-1").n_runs == 2
+
+
+def test_a_verdict_is_of_the_past_after_a_new_text_or_model(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    cells = [replace(one, model="large") for one in results_of().cells]
+    record(context, replace(a_run("r1", model="large"), ended_at_ms=START_MS))
+    read_trial(context, replace(results_of(), cells=tuple(cells)))
+    assert past_of(context) is None
+    record(context, replace(a_run("r2", model="larger"), ended_at_ms=START_MS + 40 * 86_400_000))
+    assert past_of(context) == "model"
+    record(context, replace(a_run("r3", model="large"), ended_at_ms=START_MS + 50 * 86_400_000))
+    assert past_of(context) is None
+
+
+def past_of(context: Context) -> str | None:
+    return trials(context)[0].verdicts[0].past
+
+
+def test_results_are_equal_in_another_learner(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    plan_trial(context, ARM, TASKS)
+    read_trial(context, results_of(plan=1))
+    export_file(context, tmp_path / "all.jsonl")
+    copy = context_at(tmp_path / "b.db")
+    import_files(copy, [tmp_path / "all.jsonl"])
+    ours, theirs = trial_result(context, "1"), trial_result(copy, "1")
+    assert theirs.row.verdicts == ours.row.verdicts
+    assert read_trial(copy, results_of(plan=1)).id is None
+    assert is_clean(copy)
+
+
+def test_every_reason_has_words_and_a_verdict_states_what_limits_it(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    row = read_trial(context, results_of(alone=True)).row
+    (words,) = explained.verdicts(row)
+    assert words.startswith(f"{ARM} helps: +100 points")
+    assert words.endswith(f"{explained.UNPLANNED} {explained.ALONE}")
