@@ -557,7 +557,7 @@ class Methods:
         "ingest",
         plan_trial,
         route="trials",
-        example={"arm": "tool:web:search", "tasks": [{"name": "sums"}, {"name": "dates"}], "repeats": 3},
+        example={"arm": "tool:web:search", "tasks": [{"name": "sums"}, {"name": "dates"}], "smallest": 10.0},
         document="documents:act",
     )
     read_trial = Verb(

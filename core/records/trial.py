@@ -178,7 +178,8 @@ class TrialResults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 def session_prefix(plan: TrialPlan) -> str:
     """Return the beginning of the session ids of a plan's runs, by which any import knows them."""
-    digest = _hex(msgspec.json.encode(plan).decode())
+    content = _chosen(plan) | {"tasks": [_chosen(one) for one in plan.tasks]}
+    digest = _hex(msgspec.json.encode(content, order="deterministic").decode())
     return f"{digest[:8]}-{digest[8:12]}-"
 
 
@@ -192,6 +193,12 @@ def session_of(
     """
     cell = _hex(f"{task}/{repeat}/{side}/{arm}/{attempt}")
     return f"{prefix}4{cell[:3]}-8{cell[3:6]}-{cell[6:18]}"
+
+
+def _chosen(record: TrialPlan | TrialTask) -> dict[str, object]:
+    """Return the fields that differ from their defaults, so that a new field changes no digest."""
+    fields = {one.name: one.default for one in msgspec.structs.fields(record)}
+    return {name: getattr(record, name) for name in fields if getattr(record, name) != fields[name]}
 
 
 def _hex(text: str) -> str:
@@ -242,7 +249,7 @@ class BySide:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialFigures:
-    """Figures of one arm and one model. Effects are in points of success, or per cent of cost.
+    """The results of a trial for one arm and one model. Effects are in points of success, or per cent of cost.
 
     ``like_these`` is of tasks like these, valid at every reading. Its limits count each missing cell against each
     side in turn. Its ``prob`` is what Holm's procedure leaves this arm and model. ``whole_only`` is that of whole

@@ -56,7 +56,7 @@ LINES: Mapping[str, Sequence[str]] = {
     "carried": ["inventory", "--stored", "--limit", "1"],
     "compare_sides": ["compare", "--a", "model=large", "--b", "model=small"],
     "search": ["search", "request-1", "--limit", "5"],
-    "plan_trial": ["trial", "plan", ARM, "--tasks", TASKS, "--repeats", "3"],
+    "plan_trial": ["trial", "plan", ARM, "--tasks", TASKS, "--smallest", "10"],
     "read_trial": ["trial", "read", RESULTS],
     "trials": ["trial", "list"],
     "trial_result": ["trial", "show", "trial-1"],

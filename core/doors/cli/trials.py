@@ -8,14 +8,25 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from core.doors.cli.program.app import Fields, answer, command, context_of, group, reads, written
+from core.doors.cli.program.app import (
+    Fields,
+    answer,
+    command,
+    context_of,
+    done,
+    group,
+    reads,
+    written_words,
+)
 from core.doors.cli.program.spelling import words
+from core.doors.documents import act as act_document
 from core.doors.terminal import say
 from core.doors.verbs import Verbs
 from core.explained import trials as explained
 from core.records.counts import number_of
 
 if TYPE_CHECKING:
+    from core.flows.context import Context
     from core.records.trial import TrialPlanned, TrialRead, TrialStory, TrialVerdict
 
 TRIALS: Final = group("trial", words="List trials with their verdicts, plan one, read results, or show one.")
@@ -60,11 +71,7 @@ def _plan(
     else:
         values["tasks"] = tasks_in(Path(tasks))
     result: TrialPlanned = Verbs.plan_trial.call(context, arm=arm, **values)
-    text = "\n".join(explained.planned(result))
-    if result.id is None:
-        answer(line, result, lambda: say(text, "A preview: nothing was recorded."))
-    else:
-        written(line, context, result, text, act=result.id)
+    _say(line, context, result, explained.planned(result))
 
 
 @command(
@@ -110,13 +117,20 @@ def _read(
         raise typer.BadParameter("name RESULTS, or two folders with --with and --without")
     context = context_of(line, create=True)
     result: TrialRead = Verbs.read_trial.call(context, results=results, **values)
-    text = "\n".join([_counted(result), *explained.verdicts(result.row), *result.notes])
-    if result.id is None:
-        answer(line, result, lambda: say(text, "Nothing was recorded."))
-    else:
-        written(line, context, result, text, act=result.id)
+    _say(line, context, result, [_counted(result), *explained.verdicts(result.row), *result.notes])
     if _fails(result.row.verdicts, reasons):
         raise typer.Exit(_FAILED)
+
+
+def _say(
+    line: typer.Context, context: Context, result: TrialPlanned | TrialRead, lines: Iterable[str]
+) -> None:
+    """Report a plan or a reading, and how to undo it; without an act, that nothing was recorded."""
+    if result.id is None:
+        answer(line, result, lambda: say(*lines, "Nothing was recorded."))
+    else:
+        ways = written_words(line, context, result.id)
+        done(line, act_document(context, result), lambda: say(*lines, *ways))
 
 
 def _counted(result: TrialRead) -> str:

@@ -24,7 +24,7 @@ from core.flows.context import Context
 from core.flows.trials import program
 from core.maths.achieved import paid
 from core.maths.episodes import written
-from core.maths.statistics.trials import figures, tasks_needed
+from core.maths.statistics.trials import figures
 from core.records.arm import check_key
 from core.records.currency import PICO
 from core.records.limits import listed, shown
@@ -213,7 +213,7 @@ def plan_trial(
         return TrialPlanned(
             id=f"trial-{number}",
             plan=plan,
-            needed=tasks_needed(plan, attempts),
+            needed=(),
             spread_tasks=len(attempts),
             price=_price(txn, plan),
             notes=tuple(notes),
