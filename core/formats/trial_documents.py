@@ -110,7 +110,7 @@ def _collected(
 # --- plugin eval ------------------------------------------------------------------------------------------
 
 
-class _Definition(msgspec.Struct):
+class _Grader(msgspec.Struct):
     """A grader as its author wrote it."""
 
     name: Label
@@ -198,7 +198,7 @@ class _Suite(msgspec.Struct, rename="camel"):
     model_override: Label = ""
 
 
-class _Evaluation(msgspec.Struct, rename="camel"):
+class _PluginEval(msgspec.Struct, rename="camel"):
     cases: list[msgspec.Raw]
     schema_version: int = _SCHEMA
     claude_version: Label = ""
@@ -214,10 +214,10 @@ class _Evaluation(msgspec.Struct, rename="camel"):
         return "listed" if self.suite.plugins and "identity_unverified" not in problems else "unknown"
 
 
-_DEFINITIONS: Final = msgspec.json.Decoder(list[_Definition])
+_DEFINITIONS: Final = msgspec.json.Decoder(list[_Grader])
 _TOOL_USE: Final = msgspec.json.Decoder(_ToolUse)
 _CASE: Final = msgspec.json.Decoder(_Case)
-_EVALUATION: Final = msgspec.json.Decoder(_Evaluation)
+_EVALUATION: Final = msgspec.json.Decoder(_PluginEval)
 
 
 def _plugin_eval(reading: Reading, document: bytes) -> TrialResults:
@@ -235,7 +235,7 @@ def _plugin_eval(reading: Reading, document: bytes) -> TrialResults:
     return collected.results(PLUGIN_EVAL, header, about)
 
 
-def _cells_of(evaluation: _Evaluation, raw: bytes, collected: Collected) -> Iterator[Cell]:
+def _cells_of(evaluation: _PluginEval, raw: bytes, collected: Collected) -> Iterator[Cell]:
     case = _CASE.decode(raw)
     indicators = case.indicators
     task = collected.task(named(case.name) or "case", case.digest, digest_of(bytes(case.prompt_markdown)))
@@ -263,7 +263,7 @@ def _cells_of(evaluation: _Evaluation, raw: bytes, collected: Collected) -> Iter
 # --- skill-creator ----------------------------------------------------------------------------------------
 
 
-class _Result(msgspec.Struct):
+class _Rate(msgspec.Struct):
     pass_rate: float | None = None
     total: int | None = None
 
@@ -273,7 +273,7 @@ class _BenchmarkRun(msgspec.Struct):
     eval_id: int | str | None = None
     eval_name: str | None = None
     run_number: int | None = None
-    result: _Result = msgspec.field(default_factory=_Result)
+    result: _Rate = msgspec.field(default_factory=_Rate)
     expectations: list[msgspec.Raw] | None = None
 
     @property
@@ -282,14 +282,14 @@ class _BenchmarkRun(msgspec.Struct):
         return self.result.pass_rate if self.result.total or self.expectations else None
 
 
-class _Metadata(msgspec.Struct):
+class _OfSkill(msgspec.Struct):
     skill_name: str = ""
     executor_model: str = ""
 
 
 class _Benchmark(msgspec.Struct):
     runs: list[msgspec.Raw]
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    metadata: _OfSkill = msgspec.field(default_factory=_OfSkill)
 
 
 _RUN: Final = msgspec.json.Decoder(_BenchmarkRun)

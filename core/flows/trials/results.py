@@ -113,7 +113,7 @@ def _reading(path: Path, limits: Limits, shape: Shape) -> Reading:
 # --- two sides --------------------------------------------------------------------------------------------
 
 
-class _Result(NamedTuple):
+class _SideRun(NamedTuple):
     """A run as a cell, before its repeat is known, with what names its task and decides its end."""
 
     cell: Cell
@@ -139,7 +139,7 @@ def read_sides(
             next_step="Name the folder of the runs with the arm, then that of the runs without it.",
         )
     collected, formats = Collected(f"{with_path}, {without_path}"), dict[str, None]()
-    results: dict[TrialSide, list[_Result]] = {}
+    results: dict[TrialSide, list[_SideRun]] = {}
     for side, path in zip(TRIAL_SIDES, (with_path, without_path), strict=True):
         reader = _Side(path, side, Arm(key=arm) if arm else None, limits or Limits(), collected)
         results[side] = sorted(reader.results(), key=lambda each: each.cell.at_ms or 0)
@@ -156,7 +156,7 @@ def read_sides(
     return collected.results(", ".join(formats), header)
 
 
-def _pair(collected: Collected, results: list[_Result], by_name: bool, is_mixed: bool) -> Iterator[str]:
+def _pair(collected: Collected, results: list[_SideRun], by_name: bool, is_mixed: bool) -> Iterator[str]:
     """Add each run as the next repeat of its task, and yield the task; in mixed folders its environment names it."""
     n_runs = Counter[tuple[str, str]]()
     for one in results:
@@ -172,26 +172,26 @@ def _some(names: set[str]) -> str:
     return f"{shown(min(names))} of {number_of(len(names), 'task')}"
 
 
-class _Usage(msgspec.Struct):
+class _HarborUsage(msgspec.Struct):
     n_input_tokens: Tokens | None = None
     n_output_tokens: Tokens | None = None
     cost_usd: float | None = None
 
 
-class _Model(msgspec.Struct):
+class _HarborModel(msgspec.Struct):
     name: Label = ""
 
 
-class _Agent(msgspec.Struct):
+class _HarborAgent(msgspec.Struct):
     version: Label = ""
-    model_info: _Model | None = None
+    model_info: _HarborModel | None = None
 
 
 class _Carried(msgspec.Struct):
     skills: list[str]
 
 
-class _Config(msgspec.Struct):
+class _HarborConfig(msgspec.Struct):
     agent: _Carried
 
 
@@ -208,10 +208,10 @@ class _HarborRun(atif.TrialResult, kw_only=True):
         is_listed = arm is not None and arm.type == "skill" and skill_name(arm.key) in names
         return "listed" if is_listed else "unknown"
 
-    def result(self, side: TrialSide, arm: Arm | None, runs: list[_Result]) -> _Result:
+    def result(self, side: TrialSide, arm: Arm | None, runs: list[_SideRun]) -> _SideRun:
         """Return the run with what its transcripts show."""
         errors = [one.exception_type for one in self.exceptions]
-        agent = decoded(_AGENT, self.agent_info) or _Agent()
+        agent = decoded(_AGENT, self.agent_info) or _HarborAgent()
         usages = [decoded(_USAGE, one.agent_result) for one in (self, *(self.step_results or ()))]
         tokens = sum((one.n_input_tokens or 0) + (one.n_output_tokens or 0) for one in usages if one)
         dollars = [one.cost_usd for one in usages if one and one.cost_usd is not None]
@@ -232,13 +232,13 @@ class _HarborRun(atif.TrialResult, kw_only=True):
             cell = structs.replace(cell, model=agent.model_info.name)
         is_fault = self.broken is not None and not is_limit(self.broken)
         graded = _graded(cell, self.reward, "fault" if is_fault else end)
-        return _Result(graded, _cluster(runs), self.task_checksum or "")
+        return _SideRun(graded, _cluster(runs), self.task_checksum or "")
 
 
 _RESULT: Final = msgspec.json.Decoder(_HarborRun)
-_AGENT: Final = msgspec.json.Decoder(_Agent)
-_USAGE: Final = msgspec.json.Decoder(_Usage)
-_CONFIG: Final = msgspec.json.Decoder(_Config)
+_AGENT: Final = msgspec.json.Decoder(_HarborAgent)
+_USAGE: Final = msgspec.json.Decoder(_HarborUsage)
+_CONFIG: Final = msgspec.json.Decoder(_HarborConfig)
 
 
 class _Side:
@@ -250,11 +250,11 @@ class _Side:
         self._path, self._side, self._arm, self._limits, self._collected = path, side, arm, limits, collected
         self._harbor = dict(self._harbor_runs())
         self.formats = dict.fromkeys([_HARBOR] if self._harbor else [])
-        self._shown: dict[Path | str, list[_Result]] = {}
+        self._shown: dict[Path | str, list[_SideRun]] = {}
         self._episodes: dict[str, Episode] = {}
         self._outcomes: dict[str, float] = {}
 
-    def results(self) -> list[_Result]:
+    def results(self) -> list[_SideRun]:
         """Return all runs with a task."""
         with self._opened() as opened:
             for source in opened.sources:
@@ -308,7 +308,7 @@ class _Side:
         elif isinstance(entry, Rejected):
             self._collected.rejected.append(entry)
 
-    def _of_episodes(self) -> Iterator[_Result]:
+    def _of_episodes(self) -> Iterator[_SideRun]:
         n_running = 0
         for episode in self._episodes.values():
             runs = [one for uid in episode.runs for one in self._shown.pop(uid, [])]
@@ -318,7 +318,7 @@ class _Side:
                 yield self._of_episode(episode, runs)
         self._note(n_running, "episode", "task or end")
 
-    def _of_episode(self, episode: Episode, runs: list[_Result]) -> _Result:
+    def _of_episode(self, episode: Episode, runs: list[_SideRun]) -> _SideRun:
         error = episode.steps[-1].name if episode.broken and episode.steps else ""
         statuses = {one.status for one in runs}
         is_fault = episode.incomplete or (episode.broken and not is_limit(error)) or "aborted" in statuses
@@ -333,9 +333,9 @@ class _Side:
         )
         end: End = "fault" if is_fault else "limit" if is_limited else "ended"
         environment = episode.environment.removeprefix(f"{episode.format}/")
-        return _Result(_graded(cell, episode.total, end), _cluster(runs), environment=environment)
+        return _SideRun(_graded(cell, episode.total, end), _cluster(runs), environment=environment)
 
-    def _of_runs(self) -> Iterator[_Result]:
+    def _of_runs(self) -> Iterator[_SideRun]:
         """Yield the runs outside episodes. Their task is the digest of their prompt."""
         n_nameless = 0
         for uid, runs in self._shown.items():
@@ -344,7 +344,7 @@ class _Side:
                 cell = structs.replace(one.cell, task=f"prompt-{one.cluster[:12]}")
                 grade = self._outcomes.get(str(uid), one.achieved)
                 end: End = "fault" if one.status == "aborted" else "ended"
-                yield _Result(_graded(cell, grade, end), one.cluster)
+                yield _SideRun(_graded(cell, grade, end), one.cluster)
             n_nameless += not one.cluster
         self._note(n_nameless, "run", "task")
 
@@ -355,7 +355,7 @@ class _Side:
             )
 
 
-def _shown_by(run: Run, side: TrialSide, arm: Arm | None) -> _Result:
+def _shown_by(run: Run, side: TrialSide, arm: Arm | None) -> _SideRun:
     presence, used = _presence(run, arm)
     cell = Cell(
         task="-",
@@ -369,14 +369,14 @@ def _shown_by(run: Run, side: TrialSide, arm: Arm | None) -> _Result:
         session=run.session or "",
     )
     cluster = digest_of(run.prompt.encode(errors="replace")) if run.prompt else ""
-    return _Result(cell, cluster, status=run.status, achieved=run.achieved)
+    return _SideRun(cell, cluster, status=run.status, achieved=run.achieved)
 
 
-def _cluster(runs: list[_Result]) -> str:
+def _cluster(runs: list[_SideRun]) -> str:
     return next((one.cluster for one in runs), "")
 
 
-def _merged(side: TrialSide, runs: list[_Result]) -> Cell:
+def _merged(side: TrialSide, runs: list[_SideRun]) -> Cell:
     """Return what the runs of one episode show together."""
     cells = [one.cell for one in runs]
     tokens, used = [one.tokens for one in cells], [one.used for one in cells]
