@@ -78,8 +78,8 @@ def with_trajectory(folder: Path, tools: Sequence[str], *calls: str) -> None:
     put(folder / "agent", json.dumps(document).encode(), "trajectory.json")
 
 
-def read_both(folder: Path, arm: str = "", *, by_name: bool = False) -> TrialResults:
-    return read_sides(folder / "with", folder / "without", arm=arm, by_name=by_name)
+def read_both(folder: Path, arm: str = "") -> TrialResults:
+    return read_sides(folder / "with", folder / "without", arm=arm)
 
 
 def in_short(cells: Iterable[Cell]) -> list[tuple[str, str, int, float | None]]:
@@ -155,18 +155,13 @@ def test_transcripts_show_if_the_arm_was_there(tmp_path: Path) -> None:
     assert {cell.presence for cell in read_both(tmp_path).cells} == {"unknown"}
 
 
-def test_a_folder_with_other_content_is_another_task_unless_names_decide(tmp_path: Path) -> None:
+def test_a_folder_with_other_content_is_another_task(tmp_path: Path) -> None:
     on, off = folders(tmp_path)
     harbor(on, "a", 1, task_checksum="1" * 64)
     harbor(off, "a", 1, 0.0, task_checksum="2" * 64)
-    with pytest.raises(
-        UnreadableSource, match=r"task in common, got 'a' of 1 task and 'a \(22222222\)' of 1"
-    ):
-        read_both(tmp_path)
-    assert in_short(read_both(tmp_path, by_name=True).cells) == [
-        ("a", "with", 1, 1.0),
-        ("a", "without", 1, 0.0),
-    ]
+    content = read_both(tmp_path)  # all differ: the arm lies in the folder
+    assert in_short(content.cells) == [("a", "with", 1, 1.0), ("a", "without", 1, 0.0)]
+    assert "another digest on each side" in content.notes[0]
     harbor(off, "a", 2, 0.5, task_checksum="1" * 64)
     content = read_both(tmp_path)
     assert in_short(content.cells)[1:] == [("a (22222222)", "without", 1, 0.0), ("a", "without", 1, 0.5)]
@@ -187,23 +182,6 @@ def test_a_skill_s_load_is_its_use_and_steps_add_up(tmp_path: Path) -> None:
     cells = read_both(tmp_path, "skill:pdf:main").cells
     assert [cell.presence for cell in cells] == ["called", "unknown", "called"]
     assert {(cell.tokens, cell.money_pico) for cell in cells} == {(14, 10**12)}
-
-
-@pytest.mark.parametrize(
-    ("config", "presence"),
-    [
-        ({"agent": {"skills": ["/data/skills/pdf"]}}, "listed"),
-        ({"agent": {"skills": ["skills"]}}, "unknown"),
-        ({"agent": {"skills": []}}, "unknown"),
-        ({"agent": {}}, "unknown"),
-        (5, "unknown"),
-    ],
-)
-def test_the_settings_of_a_run_list_its_skills(tmp_path: Path, config: object, presence: str) -> None:
-    for side in folders(tmp_path):
-        harbor(side, "a", 1, config=config)
-    assert read_both(tmp_path, "skill:pdf:main").cells[0].presence == presence
-    assert read_both(tmp_path, ARM).cells[0].presence == "unknown"
 
 
 def test_each_model_has_repeats_of_its_own(tmp_path: Path) -> None:
@@ -329,6 +307,8 @@ def test_sides_that_are_none_are_refused(tmp_path: Path) -> None:
     harbor(off, "a", 1, None)
     with pytest.raises(UnreadableSource, match="graded runs, got 1 run without a grade"):
         read_both(tmp_path)
+    with pytest.raises(UnreadableSource, match="task in common, got 'a' of 1 task and 'b' of 1"):
+        read_sides(on, harbor(tmp_path / "other", "b", 1))
     with pytest.raises(UnreadableSource, match="readable, got No such file"):
         read_sides(on, tmp_path / "none")
     with pytest.raises(UnreadableSource, match=r"got 0 .* --with FOLDER --without FOLDER"):

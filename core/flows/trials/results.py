@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Final, NamedTuple, get_args
 
 import msgspec
@@ -125,12 +125,13 @@ class _SideRun(NamedTuple):
 
 
 def read_sides(
-    with_path: Path, without_path: Path, *, arm: str = "", by_name: bool = False, limits: Limits | None = None
+    with_path: Path, without_path: Path, *, arm: str = "", limits: Limits | None = None
 ) -> TrialResults:
     """Return the cells of two files or folders: runs with an arm, and runs without it.
 
-    ``arm`` is looked for in each run. ``by_name`` pairs tasks of one name whose digests differ, because the arm lies
-    in their folders. Raises `UnreadableSource` where a side has no graded run, or both have no task in common.
+    ``arm`` is looked for in each run. A task of the same name with another digest is another task. If the sides share
+    no digest, the arm lies in the tasks' folders, and names alone pair them. Raises `UnreadableSource` where a side
+    has no graded run, or both have no task in common.
     """
     one, other = (path.resolve() for path in (with_path, without_path))
     if one == other or one in other.parents or other in one.parents:
@@ -144,25 +145,28 @@ def read_sides(
         reader = _Side(path, side, Arm(key=arm) if arm else None, limits or Limits(), collected)
         results[side] = sorted(reader.results(), key=lambda each: each.cell.at_ms or 0)
         formats |= reader.formats
-    is_mixed = any(len({each.environment for each in runs}) > 1 for runs in results.values())
-    tasks = {side: {*_pair(collected, runs, by_name, is_mixed)} for side, runs in results.items()}
+    is_mixed = any(len({one.environment for one in runs}) > 1 for runs in results.values())
+    digests = [{(one.cell.task, one.digest) for one in runs} for runs in results.values()]
+    has_digests = not digests[0].isdisjoint(digests[1])
+    if not has_digests:
+        collected.notes.append("Each task has another digest on each side. Its name alone pairs its runs.")
+    tasks = {side: {*_pair(collected, runs, is_mixed, has_digests)} for side, runs in results.items()}
     if tasks["with"].isdisjoint(tasks["without"]):
         raise UnreadableSource(
             f"The sides must have a task in common, got {_some(tasks['with'])} and {_some(tasks['without'])}.",
-            next_step="Pair tasks by their names alone if only the arm differs in their folders. "
-            "Else check that both folders are of the same tasks.",
+            next_step="Check that both folders are of the same tasks.",
         )
     header = TrialHeader(armscope_trial=VERSION, arm=arm, alone=[*formats] == [_HARBOR])
     return collected.results(", ".join(formats), header)
 
 
-def _pair(collected: Collected, results: list[_SideRun], by_name: bool, is_mixed: bool) -> Iterator[str]:
+def _pair(collected: Collected, runs: list[_SideRun], is_mixed: bool, has_digests: bool) -> Iterator[str]:
     """Add each run as the next repeat of its task, and yield the task; in mixed folders its environment names it."""
     n_runs = Counter[tuple[str, str]]()
-    for one in results:
+    for one in runs:
         cell = one.cell
         name = f"{one.environment}/{cell.task}" if is_mixed and one.environment else cell.task
-        task = collected.task(name, "" if by_name else one.digest, one.cluster)
+        task = collected.task(name, one.digest if has_digests else "", one.cluster)
         n_runs[task, cell.model] += 1
         collected.add(structs.replace(cell, task=task, repeat=n_runs[task, cell.model]))
         yield task
@@ -187,28 +191,12 @@ class _HarborAgent(msgspec.Struct):
     model_info: _HarborModel | None = None
 
 
-class _Carried(msgspec.Struct):
-    skills: list[str]
-
-
-class _HarborConfig(msgspec.Struct):
-    agent: _Carried
-
-
 class _HarborRun(atif.TrialResult, kw_only=True):
     task_checksum: Label | None = None
     agent_info: msgspec.Raw = msgspec.Raw(b"")
     finished_at: str | None = None
 
-    def presence(self, arm: Arm | None) -> Presence:
-        """Return the arm in the settings of the run: a skill by its folder. The task's image may hold others."""
-        config = decoded(_CONFIG, self.config)
-        skills = () if config is None else config.agent.skills
-        names = {PurePath(one).name for one in skills}
-        is_listed = arm is not None and arm.type == "skill" and skill_name(arm.key) in names
-        return "listed" if is_listed else "unknown"
-
-    def result(self, side: TrialSide, arm: Arm | None, runs: list[_SideRun]) -> _SideRun:
+    def result(self, side: TrialSide, runs: list[_SideRun]) -> _SideRun:
         """Return the run with what its transcripts show."""
         errors = [one.exception_type for one in self.exceptions]
         agent = decoded(_AGENT, self.agent_info) or _HarborAgent()
@@ -226,8 +214,6 @@ class _HarborRun(atif.TrialResult, kw_only=True):
         )
         if tokens:
             cell = structs.replace(cell, tokens=tokens)
-        if cell.presence == "unknown":
-            cell = structs.replace(cell, presence=self.presence(arm))
         if agent.model_info is not None:
             cell = structs.replace(cell, model=agent.model_info.name)
         is_fault = self.broken is not None and not is_limit(self.broken)
@@ -238,7 +224,6 @@ class _HarborRun(atif.TrialResult, kw_only=True):
 _RESULT: Final = msgspec.json.Decoder(_HarborRun)
 _AGENT: Final = msgspec.json.Decoder(_HarborAgent)
 _USAGE: Final = msgspec.json.Decoder(_HarborUsage)
-_CONFIG: Final = msgspec.json.Decoder(_HarborConfig)
 
 
 class _Side:
@@ -262,10 +247,7 @@ class _Side:
                 self.formats |= {} if folder else {source.format: None}
                 for entry in source.entries():
                     self._take(entry, folder)
-        harbor = [
-            run.result(self._side, self._arm, self._shown.pop(folder, []))
-            for folder, run in self._harbor.items()
-        ]
+        harbor = [run.result(self._side, self._shown.pop(folder, [])) for folder, run in self._harbor.items()]
         results = [*harbor, *self._of_episodes(), *self._of_runs()]
         if all(one.cell.grade is None and one.cell.end != "limit" for one in results):
             runs = number_of(len(results), "run")
