@@ -32,6 +32,7 @@ from tests.bench import (
     served,
     settled,
     starts,
+    trial,
     value,
     whole,
     writers,
@@ -60,6 +61,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "power": claims.power,
     "coverage": claims.coverage,
     "value": value.misjudged,
+    "trial": trial.misjudged,
     "holds": holds.prompts,
     "data": pages.data,
     "search": searching.searches,
@@ -75,7 +77,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "bounds": whole.bounds,
     "dashboard-memory": whole.dashboard_memory,
 }
-LONG: Final = frozenset({"growth", "value"})
+LONG: Final = frozenset({"growth", "trial", "value"})
 """Asked for by name, or with ``--full``: two databases of a million runs; planted worlds at many looks."""
 
 _HEAD: Final = f"{'work':46} {'figure':>9} {'goal':>9} {'':7} {'base ms':>10} {'ours ms':>10}  base; note"

@@ -110,7 +110,7 @@ class _Judged:
             word_of_whole=words(whole, error),
             limits=_limits(blocks.low, blocks.high, stake, error),
             limits_of_whole=_limits(blocks.difference, blocks.difference, stake, error),
-            shrunk=_shrunk(blocks.difference),
+            shrunk=shrunk(blocks.difference),
         )
 
     def why(self, row: int, one: Comparison) -> Open | None:
@@ -216,7 +216,7 @@ def _cost(logs: Floats, n_planned: int, unknown: Missing) -> Estimate:
     return Estimate(value=value, lower=100 * math.expm1(lower), upper=100 * math.expm1(upper))
 
 
-def _shrunk(difference: Floats) -> tuple[float | None, ...]:
+def shrunk(difference: Floats) -> tuple[float | None, ...]:
     """Return effects in points, drawn towards their mean by the share of their spread that is chance.
 
     All arms share the runs with everything, so chance is measured on what is left after the mean of each task.
@@ -234,5 +234,5 @@ def _shrunk(difference: Floats) -> tuple[float | None, ...]:
     chance = (own**2).sum() / ((n_arms - 1) * (n_tasks - 1) * n_tasks)
     spread = effect.var(ddof=1)
     share = max(0.0, 1 - chance / spread) if spread > 0 else 0.0
-    shrunk = [100 * float(effect.mean() + share * one) for one in effect - effect.mean()]
-    return tuple(shrunk)
+    results = [100 * float(effect.mean() + share * one) for one in effect - effect.mean()]
+    return tuple(results)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Final
 
@@ -23,18 +23,27 @@ _UNBALANCED: Final = 0.1
 _LEAST_CHECKS: Final = 10
 """Graded cells of each side from which a check that equals the use of the arm is left out."""
 
+_MARKS: Final[tuple[tuple[Open, Callable[[Cell], object | None]], ...]] = (
+    ("another_model", lambda cell: cell.model or None),
+    ("another_version", lambda cell: cell.version or None),
+    ("another_day", lambda cell: None if cell.at_ms is None else cell.at_ms // DAY_MS),
+)
 _COLUMNS: Final = tuple(one.name for one in fields(Blocks))
 _Repeats = Mapping[TrialSide, Sequence[int]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskBlock:
-    """The block of a task that counts, on both sides: grades by repeat, None = missing, and its graded cells."""
+    """The block of a task that counts, on both sides: grades by repeat, None = missing, and its graded cells.
+
+    ``first`` is the first attempt, where a fault in it had the block run again.
+    """
 
     task: str
     grades: Mapping[TrialSide, Sequence[float | None]]
     graded: Mapping[TrialSide, Sequence[Cell]]
     n_again: Mapping[TrialSide, int]
+    first: TaskBlock | None = None
 
     @cached_property
     def is_whole(self) -> bool:
@@ -85,13 +94,6 @@ class TaskBlock:
         return bool(ours and theirs and not ours & theirs)
 
 
-_MARKS: Final[tuple[tuple[Open, Callable[[Cell], object | None]], ...]] = (
-    ("another_model", lambda cell: cell.model or None),
-    ("another_version", lambda cell: cell.version or None),
-    ("another_day", lambda cell: None if cell.at_ms is None else cell.at_ms // DAY_MS),
-)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """An arm and a model with the blocks that count, by task in seeded order; tasks of one cluster are a unit."""
@@ -131,13 +133,23 @@ class Comparison:
 
     @property
     def is_missing(self) -> bool:
-        """True if a cell is missing."""
-        return not all(one.is_whole for one in self.blocks)
+        """True if a cell is missing, or missed the first time and only one side shows that."""
+        return self.faults_differ or not all(one.is_whole for one in self.blocks)
 
     @property
     def is_complete(self) -> bool:
         """True if all planned tasks have a whole block."""
-        return len(self.units) == self.n_units and not self.is_missing
+        return len(self.units) == self.n_units and all(one.is_whole for one in self.blocks)
+
+    @cached_property
+    def faults_differ(self) -> bool:
+        """True if blocks were run again for faults on one side more often than by chance (two standard errors).
+
+        Sides are mixed within a block, so faults outside the agent hit both. Others may hide failures.
+        """
+        first = [one.first for one in self.blocks if one.first is not None]
+        ours, theirs = (sum(one.n_missing(side) > 0 for one in first) for side in TRIAL_SIDES)
+        return abs(ours - theirs) > 2 * math.sqrt(ours + theirs)
 
     @cached_property
     def apart(self) -> Open | None:
@@ -177,7 +189,8 @@ def comparisons(cells: Sequence[Cell], plan: TrialPlan | None) -> list[Compariso
     arms = named if plan is None else plan.arms
     compared = []
     for arm in arms:
-        own = [one for one in cells if one.arm in ("", arm)]
+        is_shared = {"with": True, "without": len(arms) == 1}
+        own = [one for one in cells if one.arm == arm or (one.arm == "" and is_shared[one.side])]
         models = [{one.model for one in own if one.side == side} - {""} for side in TRIAL_SIDES]
         if len(known) <= 1 or (all(models) and not models[0] & models[1]):
             label = ", ".join(sorted(models[0] | models[1])) or (plan.model if plan else "") or "".join(known)
@@ -238,10 +251,13 @@ def _counted(name: str, cells: Sequence[Cell], repeats: _Repeats, left_out: froz
     ]
     counted = next((one for one in of_attempt if one.is_whole), of_attempt[0])
     n_all = Counter(side for one in attempts.values() for side, _ in one)
-    place = of_attempt.index(counted)
-    n_own = Counter(side for side, _ in attempts[sorted(attempts)[place]]) if attempts else n_all
+    n_own = (
+        Counter(side for side, _ in attempts[sorted(attempts)[of_attempt.index(counted)]])
+        if attempts
+        else n_all
+    )
     again = {side: n_all[side] - n_own[side] for side in TRIAL_SIDES}
-    return TaskBlock(task=name, grades=counted.grades, graded=counted.graded, n_again=again)
+    return replace(counted, n_again=again, first=None if counted is of_attempt[0] else of_attempt[0])
 
 
 def _attempt(
@@ -320,19 +336,21 @@ def was_followed(cell: Cell) -> bool | None:
 def stacked(compared: Sequence[Comparison]) -> Blocks:
     """Return the columns of comparisons, over the units of all."""
     names = list(dict.fromkeys(name for one in compared for name in one.units))
-    rows = [[_unit(one.units[name]) if name in one.units else None for name in names] for one in compared]
+    rows = [[_unit(one, name) if name in one.units else None for name in names] for one in compared]
     nothing = np.full(len(_COLUMNS), math.nan)
     table = np.array([[nothing if one is None else one for one in row] for row in rows], dtype=np.float64)
     columns = np.moveaxis(table.reshape(len(compared), len(names), len(_COLUMNS)), -1, 0)
     return Blocks(**dict(zip(_COLUMNS, columns, strict=True)))
 
 
-def _unit(blocks: Sequence[TaskBlock]) -> Sequence[float]:
+def _unit(compared: Comparison, name: str) -> Sequence[float]:
     """Return the values of a unit, in the order of `_COLUMNS`: means and counts of its tasks."""
+    blocks = compared.units[name]
+    bounded = [one.first or one for one in blocks] if compared.faults_differ else blocks
     n = len(blocks)
     ours, theirs = (sum(one.mean(side) for one in blocks) / n for side in TRIAL_SIDES)
-    low = sum(one.mean("with", 0) - one.mean("without", 1) for one in blocks) / n
-    high = sum(one.mean("with", 1) - one.mean("without", 0) for one in blocks) / n
+    low = sum(one.mean("with", 0) - one.mean("without", 1) for one in bounded) / n
+    high = sum(one.mean("with", 1) - one.mean("without", 0) for one in bounded) / n
     graded = [cell for one in blocks for side in TRIAL_SIDES for cell in one.graded[side]]
     followed = Counter((one.side, _followed(one)) for one in graded)
     return [

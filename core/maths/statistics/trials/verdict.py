@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import scipy
 
 from core.columns import Bools, Floats, Ints
 from core.records.trial import TrialWord
@@ -24,6 +23,8 @@ WORDS: Final[tuple[TrialWord, ...]] = ("open", "helps", "harms", "no_difference"
 OPEN, HELPS, HARMS, NO_DIFFERENCE = range(4)
 LEAST_TASKS: Final = 10
 """Tasks that use the arm, and tasks of middling difficulty, below which *no difference* has no ground."""
+LEAST_ROOM: Final = 1 / 3
+"""Room that the mean grade leaves to 0 and to 1, in smallest effects, below which *no difference* has no ground."""
 LEAST_FOLLOWED: Final = 0.9
 LEAST_USED: Final = 0.2
 _SPREADS: Final = np.array([0.4, 0.6])
@@ -76,7 +77,7 @@ def log_wealth(difference: Floats, mean: Floats, stake: Floats, *, at_each: bool
     gain = np.nan_to_num((difference - mean[..., None]) / (1 + mean[..., None]))
     bets = [np.log1p(one * gain) for one in stake.tolist()]
     logs = np.stack([bet.cumsum(-1) if at_each else bet.sum(-1) for bet in bets])
-    return np.asarray(scipy.special.logsumexp(logs, axis=0) - math.log(len(logs)))
+    return np.asarray(np.logaddexp.reduce(logs, axis=0) - math.log(len(logs)))
 
 
 def lower_limit(difference: Floats, stake: Floats, error: Floats) -> Floats:
@@ -158,7 +159,8 @@ def evidence(blocks: Blocks, stake: Floats, smallest: float, *, at_each: bool = 
         helps=chance(blocks.low, 0.0),
         harms=chance(-blocks.high, 0.0),
         alike=np.maximum(chance(blocks.low, -bound), chance(-blocks.high, -bound)),
-        could_tell=(count(blocks.could_tell) >= LEAST_TASKS) & (np.abs(solved - 0.5) <= 0.5 - bound / 2),
+        could_tell=(count(blocks.could_tell) >= LEAST_TASKS)
+        & (np.abs(solved - 0.5) <= 0.5 - bound * LEAST_ROOM),
         followed=followed[0] & followed[1],
         used=(count(np.sign(blocks.n_used)) >= LEAST_TASKS) & (count(blocks.n_used) >= LEAST_USED * n_with),
     )
