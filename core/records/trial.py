@@ -65,7 +65,7 @@ class TrialTask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         text("A task's cluster", self.cluster, MAX_LABEL_CHARS)
 
 
-class TrialPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class TrialPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The contents of a trial, fixed before it starts. ``tasks`` are in their seeded order.
 
     ``smallest`` is the smallest effect of interest: points of success, or per cent of tokens. ``arms`` holds more

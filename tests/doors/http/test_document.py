@@ -36,7 +36,14 @@ N_CASES: Final = 3
 N_LONG: Final = 150
 
 _PLACES: Final = {
-    **{"name": "default", "uid": RUN, "setting": "k", "environment": "sums", "episode": "sums/1"},
+    **{
+        "name": "default",
+        "uid": RUN,
+        "setting": "k",
+        "environment": "sums",
+        "episode": "sums/1",
+        "trial": "trial-1",
+    },
     **{"arm": ARM, "session": "s"},
 }
 """What a path says where it means what there is."""

@@ -325,7 +325,13 @@ def test_a_token_that_was_made_is_let_in_until_it_is_revoked(context: Context) -
 
 def example_of(route: Route) -> tuple[str, bytes]:
     """A request that makes sense, as far as its path says."""
-    places = {"arm": ARM, "environment": "sums", "episode": "sums%2F1", "session": SESSION}
+    places = {
+        "arm": ARM,
+        "environment": "sums",
+        "episode": "sums%2F1",
+        "session": SESSION,
+        "trial": "trial-1",
+    }
     path = route.path.format(name="default", uid=RUN, setting="k", **places)
     bodies: dict[str, Any] = {
         "select": {},
