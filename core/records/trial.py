@@ -290,9 +290,10 @@ class TasksNeeded(msgspec.Struct, frozen=True, kw_only=True):
 
     Each pair is for an effect that is equal in all tasks, and for one that differs between tasks as much as it is
     large. ``effect`` are for *helps* or *harms* at the smallest effect, ``none`` for *no difference* above it.
+    ``base_rate`` is None where the plan is about cost.
     """
 
-    base_rate: float
+    base_rate: float | None
     effect: tuple[int | None, int | None]
     none: tuple[int | None, int | None]
 

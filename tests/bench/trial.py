@@ -206,8 +206,8 @@ def _unused(dice: np.random.Generator) -> PlantedTrial:
 
 def planted_kinds() -> dict[str, tuple[Plant, frozenset[str]]]:
     """Return the kinds with the words that they must get; empty = any true one. Clean ones have the planned size."""
-    plan = next(one for one in tasks_needed(15.0, seed=1) if one.base == 0.6 and one.effect_spread)
-    n_effect, n_nothing = plan.n_effect or 1, plan.n_no_difference or 1
+    plan = next(one for one in tasks_needed(15.0, seed=1) if one.base_rate == 0.6)
+    n_effect, n_nothing = plan.effect[1] or 1, plan.none[1] or 1
     return {
         "help": (_effect(0.15, n_effect), frozenset({"helps"})),
         "harm": (_effect(-0.15, n_effect), frozenset({"harms"})),
@@ -322,7 +322,7 @@ def _rows(n_worlds: int) -> Iterator[Row]:
 def _rows_of_many(n_worlds: int) -> Iterator[Row]:
     helpful = np.where(np.arange(_MANY) == 0, 0.2, 0.0)
     plans = tasks_needed(20.0, repeats=2, n_together=_MANY, seed=1)
-    n_tasks = next(one.n_effect or 1 for one in plans if one.base == 0.6)
+    n_tasks = next(one.effect[0] or 1 for one in plans if one.base_rate == 0.6)
     for place, (name, is_one) in enumerate((("thirty arms, one helps", True), ("thirty arms, sd 8", False))):
         n_false = n_missed = n_due = 0
         excess = []

@@ -11,13 +11,13 @@ import numpy as np
 import scipy
 
 from core.columns import Bools, Floats, Ints
-from core.maths.statistics.trials.cells import Comparison, comparisons, stacked
+from core.maths.statistics.trials.cells import ArmPairs, comparisons, stacked
 from core.maths.statistics.trials.verdict import (
     ERROR,
     OPEN,
     WORDS,
     Blocks,
-    Evidence,
+    WordChances,
     evidence,
     holm,
     log_limits,
@@ -72,18 +72,18 @@ def figures(
     if not compared:
         return ()
     n_planned = UNPLANNED if plan is None else compared[0].n_units
-    judged = _Judged.of(compared, n_planned, smallest if plan is None else plan.smallest)
+    judged = _Verdicts.of(compared, n_planned, smallest if plan is None else plan.smallest)
     return tuple(_figures(one, judged, row, plan, alone) for row, one in enumerate(compared))
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Judged:
+class _Verdicts:
     """Blocks of all comparisons, the error that each may make, their verdicts, and what these rest on."""
 
     blocks: Blocks
     n_planned: int
-    signs: Evidence
-    whole: Evidence
+    signs: WordChances
+    whole: WordChances
     error: Floats
     word: Ints
     word_of_whole: Ints
@@ -92,7 +92,7 @@ class _Judged:
     shrunk: tuple[float | None, ...]
 
     @classmethod
-    def of(cls, compared: Sequence[Comparison], n_planned: int, smallest: float) -> Self:
+    def of(cls, compared: Sequence[ArmPairs], n_planned: int, smallest: float) -> Self:
         """Judge comparisons that were planned together."""
         stake = stakes(n_planned, ERROR / len(compared))
         blocks = stacked(compared)
@@ -113,7 +113,7 @@ class _Judged:
             shrunk=shrunk(blocks.difference),
         )
 
-    def why(self, row: int, one: Comparison) -> Open | None:
+    def why(self, row: int, one: ArmPairs) -> Open | None:
         """Return why a verdict is open; None where it is not."""
         if self.word[row] != OPEN:
             return None
@@ -131,7 +131,9 @@ class _Judged:
         return "few_tasks" if len(one.units) < self.n_planned else "wide"
 
 
-def _figures(one: Comparison, judged: _Judged, row: int, plan: TrialPlan | None, alone: bool) -> TrialFigures:
+def _figures(
+    one: ArmPairs, judged: _Verdicts, row: int, plan: TrialPlan | None, alone: bool
+) -> TrialFigures:
     difference, prob, n_planned = (
         judged.blocks.difference[row],
         1 - float(judged.error[row]),
@@ -176,7 +178,7 @@ def _points(difference: Floats, limits: tuple[Floats, Floats], row: int, prob: f
     return Estimate(value=100 * float(np.nanmean(difference)), lower=lower, upper=upper, prob=prob)
 
 
-def _these(one: Comparison) -> Estimate | None:
+def _these(one: ArmPairs) -> Estimate | None:
     """Return the mean difference of these tasks in points, with the variance of their repeats, at the planned end.
 
     Each cell gets half a solved and half an unsolved run more. Where no repeats of a cell ever differ, they count as

@@ -95,7 +95,7 @@ class TaskBlock:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class ArmPairs:
     """An arm and a model with the blocks that count, by task in seeded order; tasks of one cluster are a unit."""
 
     arm: str
@@ -182,7 +182,7 @@ def _by_side(count: Callable[[TrialSide], int]) -> BySide:
     return BySide(with_arm=count("with"), without=count("without"))
 
 
-def comparisons(cells: Sequence[Cell], plan: TrialPlan | None) -> list[Comparison]:
+def comparisons(cells: Sequence[Cell], plan: TrialPlan | None) -> list[ArmPairs]:
     """Return the comparisons of cells; with a plan each of its arms has one for each model."""
     known = sorted({one.model for one in cells} - {""})
     named = sorted({one.arm for one in cells} - {""}) or [""]
@@ -202,7 +202,7 @@ def comparisons(cells: Sequence[Cell], plan: TrialPlan | None) -> list[Compariso
     return compared
 
 
-def _comparison(arm: str, model: str, cells: Sequence[Cell], plan: TrialPlan | None) -> Comparison:
+def _comparison(arm: str, model: str, cells: Sequence[Cell], plan: TrialPlan | None) -> ArmPairs:
     by_task = defaultdict[str, list[Cell]](list)
     for cell in sorted(cells, key=_in_order):
         by_task[cell.task].append(cell)
@@ -215,7 +215,7 @@ def _comparison(arm: str, model: str, cells: Sequence[Cell], plan: TrialPlan | N
     units = defaultdict[str, list[TaskBlock]](list)
     for name in list(cluster)[: max(read, default=-1) + 1]:
         units[cluster[name]].append(_counted(name, by_task[name], repeats, left_out))
-    return Comparison(
+    return ArmPairs(
         arm=arm,
         model=model,
         units=units,
@@ -333,7 +333,7 @@ def was_followed(cell: Cell) -> bool | None:
     return None if used is None or (used is False and cell.side == "with") else used == (cell.side == "with")
 
 
-def stacked(compared: Sequence[Comparison]) -> Blocks:
+def stacked(compared: Sequence[ArmPairs]) -> Blocks:
     """Return the columns of comparisons, over the units of all."""
     names = list(dict.fromkeys(name for one in compared for name in one.units))
     rows = [[_unit(one, name) if name in one.units else None for name in names] for one in compared]
@@ -343,7 +343,7 @@ def stacked(compared: Sequence[Comparison]) -> Blocks:
     return Blocks(**dict(zip(_COLUMNS, columns, strict=True)))
 
 
-def _unit(compared: Comparison, name: str) -> Sequence[float]:
+def _unit(compared: ArmPairs, name: str) -> Sequence[float]:
     """Return the values of a unit, in the order of `_COLUMNS`: means and counts of its tasks."""
     blocks = compared.units[name]
     bounded = [one.first or one for one in blocks] if compared.faults_differ else blocks

@@ -22,6 +22,7 @@ from core.maths.statistics.trials.verdict import (
     stakes,
     words,
 )
+from core.records.trial import Metric, TasksNeeded
 
 BASES: Final = (0.2, 0.6, 0.9)
 """Base rates of success that are planned for."""
@@ -29,7 +30,7 @@ POWER: Final = 0.8
 USUAL_CONCENTRATION: Final = 4.0
 """Concentration a + b of the beta law of difficulty, where none is recorded."""
 USUAL_LOG_SD: Final = 0.6
-"""Standard deviation of the logarithm of a run's tokens within a task, where none is recorded."""
+"""Standard deviation of the logarithm of a run's tokens within a task."""
 LEAST_FITTED: Final = 10
 """Tasks with two attempts or more from which the spread of difficulty is fitted."""
 MOST_PLANNED: Final = 3_000
@@ -37,6 +38,8 @@ MOST_PLANNED: Final = 3_000
 _SIMULATED: Final = 500
 _MARGIN: Final = 2 * math.sqrt(POWER * (1 - POWER) / _SIMULATED)
 """Twice the error of a simulated power."""
+_GUESS: Final = 12
+"""First guess of tasks, in variances of a task's difference by squared effects."""
 _STEP: Final = 1.25
 _HOPELESS: Final = 4
 """Multiple of the first guess at which half the power must be there."""
@@ -44,23 +47,10 @@ _NEAR: Final = 1.03
 _CONCENTRATIONS: Final = np.geomspace(0.05, 1_000, 400)
 
 
-@dataclass(frozen=True, kw_only=True)
-class TasksNeeded:
-    """Tasks for a verdict with a probability of .8. None = more than 3,000, or no such effect exists.
-
-    ``base`` is the rate of success without the arm; None = the plan is about cost. ``effect_spread`` is the standard
-    deviation of the effect between tasks, in points.
-    """
-
-    base: float | None
-    effect_spread: float
-    n_effect: int | None
-    n_no_difference: int | None
-
-
 def tasks_needed(
     smallest: float,
     *,
+    metric: Metric = "success",
     repeats: int = 3,
     concentration: float = USUAL_CONCENTRATION,
     n_together: int = 1,
@@ -68,10 +58,14 @@ def tasks_needed(
 ) -> tuple[TasksNeeded, ...]:
     """Return the tasks for *helps* or *harms* at the smallest effect, and for *no difference* where there is none.
 
+    Each verdict comes with a probability of .8. None = more than 3,000 tasks, or no such effect exists.
+
     Parameters
     ----------
     smallest : float
-        Smallest effect of interest in points, in [1, 100].
+        Smallest effect of interest in points of success, or in per cent of tokens, in [1, 100].
+    metric : {"success", "cost"}, optional
+        With ``cost`` the intervals of tokens are planned, which need no base rate.
     repeats : int, optional
         Runs of a task on each side.
     concentration : float, optional
@@ -84,64 +78,68 @@ def tasks_needed(
     Returns
     -------
     tuple of TasksNeeded
-        For each base rate: with the same effect for all tasks, then with an effect spread as large as the effect.
+        For each base rate: with one effect for all tasks, and with an effect that varies as much as it is large.
 
     Examples
     --------
-    >>> [(one.base, one.n_effect, one.n_no_difference) for one in tasks_needed(30)][:2]
-    [(0.2, 24, 24), (0.2, 30, 32)]
+    >>> low = tasks_needed(30)[0]
+    >>> low.base_rate, low.effect, low.none
+    (0.2, (24, 30), (24, 32))
     """
-    error = ERROR / n_together
+    if metric == "cost":
+        return (_tasks_for_cost(math.log1p(smallest / 100), repeats, seed),)
+    step, error = smallest / 100, ERROR / n_together
 
-    def needed(base: float, effect: float, spread: float, wanted: tuple[int, ...]) -> int | None:
-        world = _World.of(base, concentration, effect, spread, np.random.default_rng(seed))
-        if world is None:
+    def needed(base: float, effect: float, due: tuple[int, ...], spread: float) -> int | None:
+        rates = _Rates.of(base, concentration, effect, spread, np.random.default_rng(seed))
+        if rates is None:
             return None
 
         def power(n: int) -> float:
-            blocks, dice = world.blocks(n, repeats, np.random.default_rng([seed, n])), stakes(n, error)
-            word = words(evidence(blocks, dice, smallest), np.full(_SIMULATED, error))
-            return float(np.isin(word, wanted).mean())
+            blocks = rates.blocks(n, repeats, np.random.default_rng([seed, n]))
+            word = words(evidence(blocks, stakes(n, error), smallest), np.full(_SIMULATED, error))
+            return float(np.isin(word, due).mean())
 
-        return _least(power, round(12 * world.variance(repeats) / (smallest / 100) ** 2))
+        return _least(power, round(_GUESS * rates.variance(repeats) / step**2))
 
-    step = smallest / 100
+    def both(base: float, effect: float, due: tuple[int, ...]) -> tuple[int | None, int | None]:
+        return needed(base, effect, due, 0.0), needed(base, effect, due, step)
+
     return tuple(
         TasksNeeded(
-            base=base,
-            effect_spread=100 * spread,
-            n_effect=needed(base, step if base + step <= BASES[-1] else -step, spread, (HELPS, HARMS)),
-            n_no_difference=needed(base, 0.0, spread, (NO_DIFFERENCE,)),
+            base_rate=base,
+            effect=both(base, step if base + step <= BASES[-1] else -step, (HELPS, HARMS)),
+            none=both(base, 0.0, (NO_DIFFERENCE,)),
         )
         for base in BASES
-        for spread in (0.0, step)
     )
 
 
-def tasks_for_cost(
-    smallest: float, *, repeats: int = 3, log_sd: float = USUAL_LOG_SD, seed: int = 0
-) -> TasksNeeded:
-    """Return the tasks until the interval of cost leaves 0, or lies within ``smallest`` per cent of it.
+def _tasks_for_cost(effect: float, repeats: int, seed: int) -> TasksNeeded:
+    """Return the tasks until the interval of a log ratio leaves 0, or lies within the effect on both sides.
 
-    >>> tasks_for_cost(30).n_effect
-    61
+    The ratio of a task varies with its runs, and then also as much as the effect is large.
     """
-    bound = math.log1p(smallest / 100)
-    spread = log_sd * math.sqrt(2 / repeats)
 
-    def power(shift: float, is_shown: Callable[[Floats, Floats], Bools]) -> Callable[[int], float]:
-        def at(n: int) -> float:
-            logs = np.random.default_rng([seed, n]).normal(shift, spread, (_SIMULATED, n))
+    def needed(shift: float, spread: float, is_shown: Callable[[Floats, Floats], Bools]) -> int | None:
+        deviation = math.hypot(USUAL_LOG_SD * math.sqrt(2 / repeats), spread)
+
+        def power(n: int) -> float:
+            logs = np.random.default_rng([seed, n]).normal(shift, deviation, (_SIMULATED, n))
             return float(is_shown(*log_limits(logs, n)).mean())
 
-        return at
+        return _least(power, round(_GUESS * (deviation / effect) ** 2))
 
-    guess = round(12 * (spread / bound) ** 2)
+    def is_off(lower: Floats, _: Floats) -> Bools:
+        return np.asarray(lower > 0)
+
+    def is_near(lower: Floats, upper: Floats) -> Bools:
+        return np.asarray((lower > -effect) & (upper < effect))
+
     return TasksNeeded(
-        base=None,
-        effect_spread=0.0,
-        n_effect=_least(power(bound, lambda lower, _: lower > 0), guess),
-        n_no_difference=_least(power(0.0, lambda lower, upper: (lower > -bound) & (upper < bound)), guess),
+        base_rate=None,
+        effect=(needed(effect, 0.0, is_off), needed(effect, effect, is_off)),
+        none=(needed(0.0, 0.0, is_near), needed(0.0, effect, is_near)),
     )
 
 
@@ -171,7 +169,7 @@ def difficulty(n_solved: Ints, n_runs: Ints) -> float | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _World:
+class _Rates:
     """Tasks whose rates on both sides are drawn from those of a sample of many."""
 
     without: Floats
@@ -180,7 +178,7 @@ class _World:
     @classmethod
     def of(
         cls, base: float, concentration: float, effect: float, spread: float, dice: np.random.Generator
-    ) -> _World | None:
+    ) -> _Rates | None:
         """Return a world with a mean effect, after rates were cut to [0, 1]; None where no shift gives that."""
         rate = dice.beta(base * concentration, (1 - base) * concentration, _SIMULATED * 40)
         own = spread * dice.standard_normal(len(rate))

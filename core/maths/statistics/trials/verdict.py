@@ -113,8 +113,8 @@ class Blocks:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """Chances of no effect and of a difference after each task, valid at every reading.
+class WordChances:
+    """WordChances of no effect and of a difference after each task, valid at every reading.
 
     ``helps``, ``harms`` and ``alike`` are chances if the word were false. The grounds of *no difference* are flags:
     tasks ``could_tell``, sides were ``followed``, and the arm was ``used``.
@@ -139,7 +139,7 @@ class Evidence:
         return np.asarray(np.minimum(np.minimum(self.helps, self.harms), alike))
 
 
-def evidence(blocks: Blocks, stake: Floats, smallest: float, *, at_each: bool = False) -> Evidence:
+def evidence(blocks: Blocks, stake: Floats, smallest: float, *, at_each: bool = False) -> WordChances:
     """Return what differences show at the last task, or after each; ``smallest`` is in points."""
     bound = smallest / 100
 
@@ -155,7 +155,7 @@ def evidence(blocks: Blocks, stake: Floats, smallest: float, *, at_each: bool = 
     solved = count(blocks.solved) / np.maximum(n_paired, 1)
     sides = (blocks.followed_with, blocks.doubtful_with), (blocks.followed_without, blocks.doubtful_without)
     followed = [count(ours) >= LEAST_FOLLOWED * count(ours + doubtful) for ours, doubtful in sides]
-    return Evidence(
+    return WordChances(
         helps=chance(blocks.low, 0.0),
         harms=chance(-blocks.high, 0.0),
         alike=np.maximum(chance(blocks.low, -bound), chance(-blocks.high, -bound)),
@@ -190,7 +190,7 @@ def holm(chance: Floats, n_together: int, error: float = ERROR) -> Floats:
     return errors
 
 
-def words(signs: Evidence, error: Floats) -> Ints:
+def words(signs: WordChances, error: Floats) -> Ints:
     """Return the places of verdicts in `WORDS`."""
     alike = signs.is_grounded & (signs.alike <= error)
     word = np.where(alike, NO_DIFFERENCE, OPEN)
