@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from core.errors import ArmscopeError
 from core.flows.trials import program
@@ -324,6 +325,12 @@ def test_what_leads_out_of_a_task_is_refused(machine: Machine) -> None:
     for name in ("../home", "..", ".", "no"):
         with pytest.raises(ArmscopeError, match="must be a folder in"):
             machine.script(planned("skill:pdf:main", [name]))
+    task = TrialTask(name="t1", digest=program.digest_of(machine.tasks / "t1"))
+    plan = structs.replace(planned("skill:pdf:main", ["t1"]), tasks=(task,))
+    machine.script(plan)
+    machine.write("tasks/t1/right", "another")
+    with pytest.raises(ArmscopeError, match="has changed"):
+        machine.script(plan)
     text = machine.script(planned("skill:pdf:main", machine.names))
     (machine.tasks / "t2" / "files" / "link").symlink_to(machine.home)
     assert 'Task "t2" changed' in machine.run(text, status=2)

@@ -97,11 +97,11 @@ def pending(every: Sequence[Sequence[Slot]], cells: Mapping[Slot, Values], attem
 # Folders
 
 
-def read_object(path: Path) -> Values:
-    """Return the object in a JSON file; empty where there is none."""
+def parsed(text: str) -> Values:
+    """Return the object in a text of JSON; empty where there is none."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        value = json.loads(text)
+    except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
 
@@ -162,9 +162,7 @@ def copy_task(source: Path, target: Path) -> None:
     start = files_of(source)
     for path in start.rglob("*"):
         if path.is_symlink() and start.resolve() not in path.resolve().parents:
-            raise Refused(
-                f"A link in a task must stay within it, and {path} leads out. Replace it by a copy."
-            )
+            raise Refused(f"A link in a task must stay within it, and {path} leads out. Copy its target.")
     shutil.copytree(start, target, symlinks=True)
     for name in HIDDEN if start == source else ():
         (target / name).unlink(missing_ok=True)
@@ -173,30 +171,16 @@ def copy_task(source: Path, target: Path) -> None:
 # Sessions of Claude Code
 
 
-def events_in(path: Path) -> Iterator[Values]:
-    """Yield the events that a session printed."""
-    for line in path.read_bytes().splitlines():
-        with contextlib.suppress(ValueError):
-            value = json.loads(line)
-            if isinstance(value, dict):
-                yield value
-
-
 def calls_in(events: Iterable[Values]) -> Iterator[str]:
     """Yield the name of each call, as a permission rule names it."""
+    parts = {"Skill": "skill", "Agent": "subagent_type", "Task": "subagent_type", "Read": "file_path"}
     for event in events:
         content = (event.get("message") or {}).get("content")
         for block in content if isinstance(content, list) else ():
             if block.get("type") == "tool_use":
-                name, of = block["name"], block.get("input") or {}
-                part = next(
-                    (of[one] for one in ("skill", "command", "subagent_type", "file_path") if one in of), ""
-                )
-                yield (
-                    f"{name.replace('Task', 'Agent')}({part})"
-                    if name in {"Skill", "Agent", "Task", "Read"}
-                    else name
-                )
+                name, part = block["name"], parts.get(block["name"])
+                words = (block.get("input") or {}).get(part)
+                yield name if part is None else f"{name.replace('Task', 'Agent')}({words})"
 
 
 def listed_in(start: Values) -> list[str]:
@@ -206,15 +190,11 @@ def listed_in(start: Values) -> list[str]:
 
 
 def presence(names: Sequence[str], listed: Sequence[str] | None, calls: Iterable[str]) -> Values:
-    """Return whether the arm was there by patterns of its names, and its calls. ``listed`` None = unknown."""
-
-    def is_arm(name: str) -> bool:
-        return any(fnmatchcase(name, one) for one in names)
-
-    if used := sum(map(is_arm, calls)):
-        return {"presence": "called", "used": used}
-    word = "unknown" if listed is None else "listed" if any(map(is_arm, listed)) else "absent"
-    return {"presence": word, "used": 0}
+    """Return whether the arm was there, by patterns of its names, and its calls. ``listed`` None = unknown."""
+    used = sum(any(fnmatchcase(call, one) for one in names) for call in calls)
+    is_listed = any(fnmatchcase(name, one) for name in listed or () for one in names)
+    word = "called" if used else "unknown" if listed is None else "listed" if is_listed else "absent"
+    return {"presence": word, "used": used}
 
 
 def error_of(status: int | None, last: Values) -> str:
@@ -459,7 +439,7 @@ class Trial:
     def _command(self, slot: Slot, way: Values, target: Path) -> Values:
         log = self.folder / "logs" / self.session(slot)
         status = self._start(self.config["command"], log, target, self._env(slot, target))
-        line = read_object(target.parent / "result.json")
+        line = result_in(target)
         if not line:
             return ended("time" if status is None else f"no result, status {status}")
         try:
@@ -512,11 +492,12 @@ class Trial:
         argv += [f"--model={self.config['model']}"] if self.config["model"] else []
         folder, log = task_folder(self.config["folder"], slot.task), self.folder / "logs" / self.session(slot)
         status = self._start(argv, log, target, {}, str(folder / "prompt.md"))
-        cell = self._session([*events_in(log)], slot, way, status)
+        cell = self._session(log.read_text(encoding="utf-8", errors="replace"), slot, way, status)
         return cell if cell["end"] == "fault" else {**cell, **self._graded(slot, folder, target)}
 
-    def _session(self, events: Sequence[Values], slot: Slot, way: Values, status: int | None) -> Values:
+    def _session(self, printed: str, slot: Slot, way: Values, status: int | None) -> Values:
         """Return the members of a cell from the events of a session."""
+        events = [*map(parsed, printed.splitlines())]
         start = next((one for one in events if one.get("subtype") == "init"), {})
         last = next((one for one in reversed(events) if one.get("type") == "result"), {})
         listed, cost = listed_in(start), last.get("total_cost_usd")
@@ -539,11 +520,17 @@ class Trial:
         """Return the grade of what an agent left: from the grader's line, else 1 for its status 0 and 0 for 1."""
         argv, log = self.config["grade"] or [str(folder / "grade")], f"logs/{self.session(slot)}.grade"
         status = self._start(argv, self.folder / log, target, self._env(slot, target))
-        line = read_object(target.parent / "result.json")
+        line = result_in(target)
         grade = line.get("grade") if line else {0: 1.0, 1: 0.0}.get(-1 if status is None else status)
         if line.get("error") or not isinstance(grade, int | float) or not 0 <= grade <= 1:
             return ended(f"grader: {line.get('error') or status}")
         return {"grade": float(grade)}
+
+
+def result_in(target: Path) -> Values:
+    """Return the line that a command or a grader wrote; empty for none."""
+    path = target.parent / "result.json"
+    return parsed(path.read_text(encoding="utf-8", errors="replace")) if path.is_file() else {}
 
 
 def slot_of(line: Values) -> Slot:
@@ -562,36 +549,31 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def parsed(config: Values, arguments: Sequence[str] | None) -> argparse.Namespace:
+def options_of(config: Values, arguments: Sequence[str] | None) -> argparse.Namespace:
     """Return the options of a start."""
     parser = argparse.ArgumentParser(description=f"Trial {config['plan']}. Without --yes nothing is run.")
-    add = parser.add_argument
-    add("--yes", action="store_true", help="run it")
-    add("--folder", default=f"armscope-trial-{config['plan']}", help="private folder of the results")
-    add(
-        "--allow",
-        action="append",
-        default=[],
-        metavar="RULE",
-        help="turn on a tool or server and allow its calls",
-    )
-    add("--hooks", action="store_true", help="leave the hooks on, on both sides")
-    for name, kind, default, words in (
-        ("--turns", int, 50, "turns of each run"),
-        ("--time", float, 1800, "seconds of each run"),
-        ("--money", float, 2, "US dollars of each run"),
-        ("--total-time", float, 86_400, "seconds of all runs of this start"),
-        ("--total-money", float, 20, "US dollars of all runs"),
-        ("--attempts", int, 3, "attempts of a block that has a fault"),
-        ("--wait", float, 60, "seconds before a block runs again"),
+    parser.add_argument("--yes", action="store_true", help="run it")
+    parser.add_argument("--hooks", action="store_true", help="leave the hooks on, on both sides")
+    words = "turn on a tool or server, and allow its calls, by a permission rule"
+    parser.add_argument("--allow", action="append", default=[], metavar="RULE", help=words)
+    folder = f"armscope-trial-{config['plan']}"
+    parser.add_argument("--folder", default=folder, help=f"private folder of the results ({folder})")
+    for name, default, words in (
+        ("--turns", 50, "turns of each run"),
+        ("--time", 1800.0, "seconds of each run"),
+        ("--money", 2.0, "US dollars of each run"),
+        ("--total-time", 86_400.0, "seconds of all runs of this start"),
+        ("--total-money", 20.0, "US dollars of all runs"),
+        ("--attempts", 3, "attempts of a block that has a fault"),
+        ("--wait", 60.0, "seconds before a block runs again"),
     ):
-        add(name, type=kind, default=default, help=f"{words} ({default:,})")
+        parser.add_argument(name, type=type(default), default=default, help=f"{words} ({default:,})")
     return parser.parse_args(arguments)
 
 
 def main(config: Values, arguments: Sequence[str] | None = None) -> int:
     """Show the trial, and run it with ``--yes``."""
-    trial = Trial(config, parsed(config, arguments))
+    trial = Trial(config, options_of(config, arguments))
     try:
         trial.check()
         trial.show()

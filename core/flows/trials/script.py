@@ -19,7 +19,7 @@ from core.flows.trials import program
 from core.installed import claude_code
 from core.installed.files import FileReader, member, texts
 from core.records.arm import arm_type, skill_name
-from core.records.trial import TrialPlan, session_prefix
+from core.records.trial import TrialPlan, TrialTask, session_prefix
 
 Harness = Literal["claude", "command"]
 Way = dict[str, Any]
@@ -62,7 +62,7 @@ def script(
         needed = "command" if harness == "command" else "folder of tasks"
         raise InvalidInput(f"The harness {harness} must have a {needed}, got none.", next_step="Name it.")
     root = None if tasks is None else tasks.absolute()
-    folders = {} if root is None else {one.name: _folder(root, one.name) for one in plan.tasks}
+    folders = {} if root is None else {one.name: _folder(root, one) for one in plan.tasks}
     machine = _Machine(home or Path.home(), [program.files_of(one) for one in folders.values()], managed)
     ways = {arm: _way(arm, harness, machine, folders) for arm in plan.arms}
     config = {
@@ -90,11 +90,16 @@ def script(
     return source.replace(_PLACE, f"CONFIG: Final = r'''{text}'''\n", 1)
 
 
-def _folder(root: Path, task: str) -> Path:
+def _folder(root: Path, task: TrialTask) -> Path:
     try:
-        return program.task_folder(str(root), task)
+        folder = program.task_folder(str(root), task.name)
     except program.Refused as problem:
         raise InvalidInput(str(problem), next_step="Name the folder that the plan was made of.") from None
+    if task.digest not in {"", program.digest_of(folder)}:
+        raise InvalidInput(
+            f"Task {task.name} must be as planned, and has changed.", next_step="Plan it again."
+        )
+    return folder
 
 
 class _Machine:
