@@ -25,6 +25,7 @@ NAMES: Final = (
     "start",
     "import",
     "prune",
+    "does-it-help",
     "python",
     "data",
     "loops",
