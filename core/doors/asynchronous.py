@@ -121,6 +121,7 @@ class AsyncLearnerProtocol(Methods, Awaited):
     select = _awaited(LearnerProtocol.select)
     record = _awaited(LearnerProtocol.record)
     record_runs = _awaited(LearnerProtocol.record_runs)
+    trial = _awaited(LearnerProtocol.trial)
     compare = _awaited(LearnerProtocol.compare)
     import_files = _awaited(LearnerProtocol.import_files)
     export = _awaited(LearnerProtocol.export)

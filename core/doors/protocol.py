@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from secrets import randbits
 from types import TracebackType
@@ -35,7 +35,7 @@ from msgspec.structs import replace
 
 from core.doors.attempts import Attempts, Limits, Offers, OnError, Request, RunOutcome
 from core.doors.flow_parameters import signature_of, words_of
-from core.doors.running import RunUnderWay, arm_of
+from core.doors.running import RunUnderWay, TrialLoop, arm_of
 from core.doors.verbs import SCORED, Blocking, Methods, Verb, Verbs, verb
 from core.errors import ArmscopeError, Conflict, InvalidArm, InvalidBatch, InvalidInput, NotFound
 from core.frames import RowList, RowTuple
@@ -62,6 +62,7 @@ from core.records.run_story import RunStory
 from core.records.selection import Selection
 from core.records.status import Status as LearnerStatus
 from core.records.training import Pairing, TrainingAnswer, TrainingFormat, TrainingOptions
+from core.records.trial import TrialPlan, TrialResults, TrialTask
 from core.spool import Spool
 
 _P = ParamSpec("_P")
@@ -377,6 +378,60 @@ class LearnerProtocol(Methods, Blocking):
     def record_runs(self, runs: Iterable[Run]) -> RowList[RecordAnswer]:
         """Record many runs; `InvalidBatch` names those that cannot be recorded, and the others are."""
         return RowList(self._record_runs(list(runs)), RecordAnswer)
+
+    # Trials
+
+    def trial(
+        self,
+        arm: str,
+        *,
+        tasks: Mapping[str, _T] | Sequence[_T],
+        repeats: int = 3,
+        smallest: float = 15.0,
+        model: str = "",
+    ) -> TrialLoop[_T]:
+        """Plan a trial, or go on with one, and return its runs: iterate over them and state what each achieved.
+
+        ``tasks`` are names, or anything by its name. Each block is stored when it is whole, and the loop goes on with
+        the blocks that are missing. A trial goes on if arm, tasks, repeats, smallest effect and model are the same.
+
+        >>> import tempfile
+        >>> from core import open_learner
+        >>> with tempfile.TemporaryDirectory() as folder, open_learner(folder + "/runs.db") as learner:
+        ...     for run in learner.trial("tool:web:search", tasks=["easy", "hard"]):
+        ...         run.achieved(run.task == "easy" or run.hidden is None)
+        ...     [(row.trial, row.n_cells) for row in learner.trials()]
+        [('trial-1', 12)]
+        """
+        named = tasks if isinstance(tasks, Mapping) else {str(one): one for one in tasks}
+        plan_trial = partial(
+            self._call,
+            Verbs.plan_trial,
+            arm=arm,
+            tasks=[TrialTask(name=name) for name in named],
+            repeats=repeats,
+            smallest=smallest,
+            model=model,
+            harness="python",
+        )
+        trial, plan, done = self._open_trial(plan_trial(preview=True).plan) or (None, None, frozenset())
+        if trial is None or plan is None:
+            planned = plan_trial()
+            trial, plan = str(planned.id), planned.plan
+
+        def read(results: TrialResults) -> None:
+            self._call(Verbs.read_trial, results=results, plan=trial)
+
+        return TrialLoop(trial, plan, done, named, read, self._now_ms)
+
+    def _open_trial(self, wish: TrialPlan) -> tuple[str, TrialPlan, frozenset[str]] | None:
+        """Return the latest trial of a plan like this that misses blocks, with the tasks that it has."""
+        for row in self._call(Verbs.trials, arm=wish.arms[0]):
+            plan = self._call(Verbs.trial_result, trial=row.trial).plan if row.planned else None
+            done = frozenset(task.task for one in row.verdicts for task in one.figures.tasks)
+            if plan is not None and len(done) < len(plan.tasks) and _unordered(plan) == _unordered(wish):
+                return row.trial, plan, done
+        return None
 
     # Environments
 
@@ -738,3 +793,7 @@ def _utc_ms(time: datetime) -> int:
             next_step="Use datetime.now(UTC).",
         )
     return round(time.timestamp() * 1000)
+
+
+def _unordered(plan: TrialPlan) -> TrialPlan:
+    return replace(plan, tasks=tuple(sorted(plan.tasks, key=lambda one: one.name)), seed="")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, Final, Generic, Literal, NoReturn, ParamSpec, Self, TypeVar
 
+from msgspec import convert
 from msgspec.structs import replace
 
 from core.doors.attempts import RunOutcome
 from core.doors.chunks import Chunks
 from core.doors.messages import MessagePart, parts_of, spent_of, text_of
 from core.errors import ArmscopeError, InvalidInput
+from core.flows.trials.program import Slot, blocks, pending, session_of
 from core.guidance import guidance, quoted
 from core.records.achieved import check_achieved
 from core.records.answers import RecordAnswer
@@ -25,12 +28,15 @@ from core.records.limits import text as as_text
 from core.records.run import METADATA_CHARS, Call, Status, Usage
 from core.records.selection import Selection
 from core.records.transcript import Talk
+from core.records.trial import Cell, TrialPlan, TrialResults, session_prefix
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
 _R = TypeVar("_R", bound="RunUnderWay[Any]")
 
 _LOG: Final = logging.getLogger("armscope")
+_ATTEMPTS: Final = 3
+"""Attempts of a trial's block that has a fault."""
 
 
 def _harmless(method: Callable[Concatenate[_R, _P], None]) -> Callable[Concatenate[_R, _P], None]:
@@ -374,3 +380,69 @@ def _sum(one: Usage, other: Usage) -> Usage:
         cache_write=one.cache_write + other.cache_write,
         total=sum(totals) if totals else None,
     )
+
+
+class TrialRun(Generic[_T]):
+    """One run of a trial's loop: its task, and the arm that it leaves out (``hidden``, None = none).
+
+    Give ``session`` to the agent as its session: so its recorded runs are known to be of the trial.
+    """
+
+    def __init__(self, slot: Slot, task: _T, hidden: str | None, session: str) -> None:
+        self.task, self.hidden, self.session = task, hidden, session
+        self.repeat = slot.repeat
+        self._cell: dict[str, Any] = {**slot._asdict(), "session": session}
+
+    def achieved(self, value: float) -> None:
+        """State the grade of the run, from 0 to 1."""
+        self._cell["grade"] = check_achieved(value)
+
+    def used(self, usage: Usage) -> None:
+        """State the tokens of the run."""
+        self._cell["tokens"] = usage.tokens
+
+    def called(self, n_calls: int = 1, *, listed: bool | None = None) -> None:
+        """Add calls of the arm; with none, ``listed`` states whether the agent had it."""
+        used = self._cell.get("used", 0) + n_calls
+        words = {None: "unknown", True: "listed", False: "absent"}
+        self._cell |= {"used": used, "presence": "called" if used else words[listed]}
+
+    def failed(self, why: str) -> None:
+        """Mark a fault outside the agent, such as a rate limit: the block runs again on both sides."""
+        self._cell |= {"end": "fault", "error": why[:MAX_LABEL_CHARS], "grade": None}
+
+    def cell(self, model: str, at_ms: int) -> dict[str, Any]:
+        """Return the members of the run's cell; a run without a grade is a fault."""
+        if self._cell.get("grade") is None and "error" not in self._cell:
+            self.failed("no outcome was stated")
+        return {**self._cell, "model": model, "at_ms": at_ms}
+
+
+@dataclass(frozen=True)
+class TrialLoop(Generic[_T]):
+    """The runs of a planned trial that are missing, by blocks; each block is stored when it is whole."""
+
+    trial: str
+    plan: TrialPlan
+    done: frozenset[str]
+    tasks: Mapping[str, _T] = field(repr=False)
+    read: Callable[[TrialResults], object] = field(compare=False, repr=False)
+    clock: Callable[[], int] = field(compare=False, repr=False)
+
+    def __iter__(self) -> Iterator[TrialRun[_T]]:
+        names, prefix = [one.name for one in self.plan.tasks], session_prefix(self.plan)
+        for block in blocks(names, self.plan.arms, self.plan.repeats, self.plan.seed):
+            cells: dict[Slot, dict[str, Any]] = {}
+            while block[0].task not in self.done and (slots := pending([block], cells, _ATTEMPTS)):
+                for slot in slots:
+                    hidden = (slot.arm or self.plan.arms[0]) if slot.side == "without" else None
+                    at_ms, run = (
+                        self.clock(),
+                        TrialRun(slot, self.tasks[slot.task], hidden, session_of(prefix, slot)),
+                    )
+                    yield run
+                    cells[slot] = run.cell(self.plan.model, at_ms)
+            if cells:
+                arm = self.plan.arms[0] if len(self.plan.arms) == 1 else ""
+                known = tuple(convert(one, Cell) for one in cells.values())
+                self.read(TrialResults(source="python", cells=known, arm=arm, harness=self.plan.harness))
