@@ -389,11 +389,13 @@ class LearnerProtocol(Methods, Blocking):
         repeats: int = 3,
         smallest: float = 15.0,
         model: str = "",
+        again: bool = False,
     ) -> TrialLoop[_T]:
         """Plan a trial, or go on with one, and return its runs: iterate over them and state what each achieved.
 
         ``tasks`` are names, or anything by its name. Each block is stored when it is whole, and the loop goes on with
         the blocks that are missing. A trial goes on if arm, tasks, repeats, smallest effect and model are the same.
+        ``again`` plans a new one.
 
         >>> import tempfile
         >>> from core import open_learner
@@ -414,23 +416,24 @@ class LearnerProtocol(Methods, Blocking):
             model=model,
             harness="python",
         )
-        trial, plan, done = self._open_trial(plan_trial(preview=True).plan) or (None, None, frozenset())
-        if trial is None or plan is None:
+        known = None if again else self._known_trial(plan_trial(preview=True).plan)
+        if known is None:
             planned = plan_trial()
-            trial, plan = str(planned.id), planned.plan
+            known = str(planned.id), planned.plan, frozenset[str]()
+        trial, plan, done = known
 
         def read(results: TrialResults) -> None:
             self._call(Verbs.read_trial, results=results, plan=trial)
 
         return TrialLoop(trial, plan, done, named, read, self._now_ms)
 
-    def _open_trial(self, wish: TrialPlan) -> tuple[str, TrialPlan, frozenset[str]] | None:
-        """Return the latest trial of a plan like this that misses blocks, with the tasks that it has."""
+    def _known_trial(self, wish: TrialPlan) -> tuple[str, TrialPlan, frozenset[str]] | None:
+        """Return the latest trial of a plan like this, with the tasks whose blocks it has."""
         for row in self._call(Verbs.trials, arm=wish.arms[0]):
             plan = self._call(Verbs.trial_result, trial=row.trial).plan if row.planned else None
-            done = frozenset(task.task for one in row.verdicts for task in one.figures.tasks)
-            if plan is not None and len(done) < len(plan.tasks) and _unordered(plan) == _unordered(wish):
-                return row.trial, plan, done
+            if plan is not None and _unordered(plan) == _unordered(wish):
+                tasks = frozenset(task.task for one in row.verdicts for task in one.figures.tasks)
+                return row.trial, plan, tasks
         return None
 
     # Environments
