@@ -12,13 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from glob import escape
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
-from core.errors import InvalidInput, NotApplicable
+from core.errors import Conflict, InvalidInput, NotApplicable
 from core.flows.trials import program
 from core.installed import claude_code
 from core.installed.files import FileReader, member, texts
 from core.records.arm import arm_type, skill_name
+from core.records.limits import shown
 from core.records.trial import TrialPlan, TrialTask, session_prefix
 
 Harness = Literal["claude", "command"]
@@ -33,7 +34,7 @@ def script(
     plan: TrialPlan,
     plan_no: int,
     *,
-    harness: Harness,
+    harness: str,
     tasks: Path | None = None,
     command: Sequence[str] = (),
     grade: Sequence[str] = (),
@@ -58,6 +59,8 @@ def script(
     home, managed
         The home folder, and files of settings that an administrator manages.
     """
+    if harness not in get_args(Harness):
+        raise InvalidInput(f"The harness must be claude or command, got {shown(harness)}.", next_step="Name one.")
     if not (command if harness == "command" else tasks):
         needed = "command" if harness == "command" else "folder of tasks"
         raise InvalidInput(f"The harness {harness} must have a {needed}, got none.", next_step="Name it.")
@@ -88,6 +91,15 @@ def script(
     text = json.dumps(config, indent=1).replace("'", "\\u0027")  # so that no name ends the text
     source = Path(program.__file__).read_text(encoding="utf-8")
     return source.replace(_PLACE, f"CONFIG: Final = r'''{text}'''\n", 1)
+
+
+def write_script(text: str, target: Path) -> Path:
+    """Write the text of a program, over an earlier one of a trial alone."""
+    first = text.split("\n\n", 1)[0]
+    if target.exists() and not target.read_text(encoding="utf-8", errors="replace").startswith(first):
+        raise Conflict(f"{target} must be new or the script of a trial.", next_step="Name another file: --to")
+    target.write_text(text, encoding="utf-8")
+    return target
 
 
 def _folder(root: Path, task: TrialTask) -> Path:
@@ -124,7 +136,7 @@ class _Machine:
         return any(fnmatchcase(rule, one) or rule.startswith(f"{one}__") for one in rules)
 
 
-def _way(arm: str, harness: Harness, machine: _Machine, folders: Mapping[str, Path]) -> Way:
+def _way(arm: str, harness: str, machine: _Machine, folders: Mapping[str, Path]) -> Way:
     """Return how an arm is left out; `NotApplicable` names the reason where there is no way."""
     kind, category, name = arm_type(arm), *arm.split(":", 2)[1:]
     if kind in {"file", "memory", "section"}:
