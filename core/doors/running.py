@@ -433,7 +433,9 @@ class TrialLoop(Generic[_T]):
         names, prefix = [one.name for one in self.plan.tasks], session_prefix(self.plan)
         for block in blocks(names, self.plan.arms, self.plan.repeats, self.plan.seed):
             cells: dict[Slot, dict[str, Any]] = {}
-            while block[0].task not in self.done and (slots := pending([block], cells, _ATTEMPTS)):
+            while block[0].task not in self.done and (
+                slots := pending([block], cells, range(1, _ATTEMPTS + 1))
+            ):
                 for slot in slots:
                     hidden = (slot.arm or self.plan.arms[0]) if slot.side == "without" else None
                     at_ms, run = (

@@ -20,6 +20,7 @@ from core.errors import ArmscopeError
 from core.flows.trials import program
 from core.flows.trials.results import read_results
 from core.flows.trials.script import script
+from core.maths.statistics.trials import figures
 from core.records.trial import Cell, TrialPlan, TrialTask, session_of, session_prefix
 from tests.conftest import ROOT
 
@@ -172,13 +173,16 @@ def test_an_arm_of_each_kind_is_left_out_and_nothing_else(machine: Machine, kind
 
 @pytest.mark.parametrize("kind", ["skill", "tool", "plugin", "agent"])
 def test_a_leave_out_that_does_not_work_is_not_followed(machine: Machine, kind: str) -> None:
-    """The agent reads no settings of the run, as one that an administrator overrules."""
+    """The agent reads no settings of the run, as one that an administrator overrules. The figures say so."""
     arm, _, options = with_kind(machine, kind)
-    text = machine.script(planned(arm, machine.names))
+    plan = planned(arm, machine.names)
+    text = machine.script(plan)
     machine.run(text, "--yes", *options, env={"FAKE_DEAF": "1"}) if kind != "tool" else None
     if kind == "tool":
         machine.run(text.replace('*way.get("deny", ())', ""), "--yes", *options)
     assert shown(machine.cells())["without"] == {"called"}
+    (found,) = figures(machine.cells(), plan, alone=False)
+    assert (found.not_followed.with_arm, found.not_followed.without) == (0, 4)
 
 
 def test_limits_faults_and_graders_have_their_ends(machine: Machine) -> None:
@@ -210,6 +214,15 @@ def test_limits_faults_and_graders_have_their_ends(machine: Machine) -> None:
     machine.write("tasks/t1/grade", "#!/bin/sh\nexit 7\n").chmod(0o755)
     text = machine.script(planned("skill:pdf:main", ["t1"], repeats=1))
     assert stream({"type": "result", "subtype": "success"}) == "fault None grader: 7"
+
+
+def test_pilot_runs_are_no_part_of_the_result(machine: Machine) -> None:
+    arm, *_ = with_kind(machine, "skill")
+    plan = planned(arm, machine.names)
+    assert "4 cells" in machine.run(machine.script(plan), "--yes", "--pilot")
+    machine.run(machine.script(plan), "--yes")
+    assert len(machine.cells()) == 8
+    assert {one.end for one in machine.cells()} == {"ended"}
 
 
 def test_a_block_with_a_fault_runs_again_as_a_whole(machine: Machine) -> None:
@@ -260,6 +273,7 @@ def test_the_dry_run_shows_everything_and_starts_nothing(machine: Machine) -> No
     ):
         assert words in said
     assert "--allow mcp__github" in machine.run(text, status=2)
+    assert "8 runs" not in machine.run(text, "--allow=mcp__github", "--pilot")
     assert "dangerously" not in text
     assert "bypass" not in text.lower()
 

@@ -34,6 +34,8 @@ READ_ONLY: Final = ("Agent", "Glob", "Grep", "LSP", "Read", "Skill", "ToolSearch
 """Tools of Claude Code that change nothing by themselves. Every other tool is off unless a rule names it."""
 LIMITS: Final = frozenset(("time", "turns", "tokens"))
 """Errors that belong to the task. Every other error is a fault, and its block runs again."""
+PILOT: Final = 100
+"""The attempt that is no part of the result."""
 HIDDEN: Final = ("prompt.md", "grade")
 """Files of a task's folder that the agent does not get."""
 COUNTS: Final = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
@@ -81,11 +83,13 @@ def session_of(prefix: str, slot: Slot) -> str:
     return f"{prefix}4{digest[:3]}-8{digest[3:6]}-{digest[6:18]}"
 
 
-def pending(every: Sequence[Sequence[Slot]], cells: Mapping[Slot, Values], attempts: int) -> list[Slot]:
+def pending(
+    every: Sequence[Sequence[Slot]], cells: Mapping[Slot, Values], attempts: Iterable[int]
+) -> list[Slot]:
     """Return the cells to run next. A block with a fault runs again as a whole, on every side."""
     todo: list[Slot] = []
     for block in every:
-        for attempt in range(1, attempts + 1):
+        for attempt in attempts:
             slots = [slot._replace(attempt=attempt) for slot in block]
             rest = [slot for slot in slots if slot not in cells]
             todo += rest
@@ -221,8 +225,12 @@ class Trial:
 
     def __init__(self, config: Values, options: argparse.Namespace) -> None:
         self.config, self.options = config, options
-        self.folder = Path(options.folder).absolute()
+        self.folder = Path(options.folder, "pilot" if options.pilot else "").absolute()
         self.blocks = blocks(config["tasks"], config["arms"], config["repeats"], config["seed"])
+        self.attempts = range(1, options.attempts + 1)
+        if options.pilot:
+            self.blocks = [[slot for slot in block if slot.repeat == 1] for block in self.blocks[:3]]
+            self.attempts = range(PILOT, PILOT + 1)
         self.cells: dict[Slot, Values] = {}
         self.prints: dict[tuple[str, str], str] = {}
         self.stop = ""
@@ -327,8 +335,8 @@ class Trial:
         """Run every cell that is missing; return the program's status."""
         last = time.monotonic() + self.options.total_time
         with ThreadPoolExecutor(self.config["workers"]) as pool:
-            while (todo := pending(self.blocks, self.cells, self.options.attempts)) and not self.stop:
-                if min(slot.attempt for slot in todo) > 1:
+            while (todo := pending(self.blocks, self.cells, self.attempts)) and not self.stop:
+                if min(slot.attempt for slot in todo) > self.attempts[0]:
                     time.sleep(self.options.wait)
                 try:
                     for _ in pool.map(lambda slot: self._turn(slot, last), todo):
@@ -337,7 +345,10 @@ class Trial:
                     self.end_all()
                     raise
         faults = sum(cell["end"] == "fault" for cell in self.cells.values())
-        say(f"{len(self.cells)} cells, {faults} of them with a fault. ${self.spent():.2f} spent.")
+        price = self.spent() / max(1, len(self.cells))
+        say(
+            f"{len(self.cells)} cells, {faults} of them with a fault. ${self.spent():.2f}, ${price:.4f} each."
+        )
         say(self.stop or f"Read them: armscope trial read {self.folder / 'results.jsonl'}")
         return 1 if self.stop else 0
 
@@ -553,6 +564,7 @@ def options_of(config: Values, arguments: Sequence[str] | None) -> argparse.Name
     """Return the options of a start."""
     parser = argparse.ArgumentParser(description=f"Trial {config['plan']}. Without --yes nothing is run.")
     parser.add_argument("--yes", action="store_true", help="run it")
+    parser.add_argument("--pilot", action="store_true", help="run 3 tasks a side for the price alone")
     parser.add_argument("--hooks", action="store_true", help="leave the hooks on, on both sides")
     words = "turn on a tool or server, and allow its calls, by a permission rule"
     parser.add_argument("--allow", action="append", default=[], metavar="RULE", help=words)

@@ -60,7 +60,9 @@ def script(
         The home folder, and files of settings that an administrator manages.
     """
     if harness not in get_args(Harness):
-        raise InvalidInput(f"The harness must be claude or command, got {shown(harness)}.", next_step="Name one.")
+        raise InvalidInput(
+            f"The harness must be claude or command, got {shown(harness)}.", next_step="Name one."
+        )
     if not (command if harness == "command" else tasks):
         needed = "command" if harness == "command" else "folder of tasks"
         raise InvalidInput(f"The harness {harness} must have a {needed}, got none.", next_step="Name it.")
@@ -175,7 +177,8 @@ def _skill(arm: str, machine: _Machine) -> Way:
         raise _refused(arm, "an administrator has set it, or its plugin belongs to one project")
     item = listed[0]
     change: Way = {"skillOverrides": {**member(machine.own, "skillOverrides"), item.name: "off"}}
-    names, words = [f"Skill({escape(item.name)})"], "skillOverrides: off"
+    names = [f"Skill({escape(item.name)})", f"Read(*/skills/{escape(item.name)}/SKILL.md)"]
+    words = "skillOverrides: off"
     if item.plugin is not None:
         change = {"enabledPlugins": {**member(machine.own, "enabledPlugins"), item.plugin: False}}
         plugin = escape(item.plugin.split("@")[0])
