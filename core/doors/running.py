@@ -394,8 +394,8 @@ class TrialRun(Generic[_T]):
         self._cell: dict[str, Any] = {**slot._asdict(), "session": session}
 
     def achieved(self, value: float) -> None:
-        """State the grade of the run, from 0 to 1."""
-        self._cell["grade"] = check_achieved(value)
+        """State the grade of the run, from 0 to 1; True is 1."""
+        self._cell["grade"] = check_achieved(int(value) if isinstance(value, bool) else value)
 
     def used(self, usage: Usage) -> None:
         """State the tokens of the run."""
@@ -426,8 +426,8 @@ class TrialLoop(Generic[_T]):
     plan: TrialPlan
     done: frozenset[str]
     tasks: Mapping[str, _T] = field(repr=False)
-    read: Callable[[TrialResults], object] = field(compare=False, repr=False)
-    clock: Callable[[], int] = field(compare=False, repr=False)
+    _read: Callable[[TrialResults], object] = field(compare=False, repr=False)
+    _clock: Callable[[], int] = field(compare=False, repr=False)
 
     def __iter__(self) -> Iterator[TrialRun[_T]]:
         names, prefix = [one.name for one in self.plan.tasks], session_prefix(self.plan)
@@ -447,4 +447,4 @@ class TrialLoop(Generic[_T]):
             if cells:
                 arm = self.plan.arms[0] if len(self.plan.arms) == 1 else ""
                 known = tuple(convert(one, Cell) for one in cells.values())
-                self.read(TrialResults(source="python", cells=known, arm=arm, harness=self.plan.harness))
+                self._read(TrialResults(source="python", cells=known, arm=arm, harness=self.plan.harness))

@@ -110,6 +110,7 @@ ANSWERS: dict[str, Operation] = {
     "ledger": lambda one: one.ledger(50),
     "status": lambda one: one.status(),
     "episodes": lambda one: one.episodes(environment="sums", split=None, task="t", model="large"),
+    "trial": lambda one: one.trial("tool:web:search", tasks=["easy", "hard"]),
     "compare": lambda one: one.compare("sums", "large", "small", compared="success", paired=False),
     "export": lambda one: one.export("out.csv", "csv"),
     "export_training": lambda one: one.export_training("train.jsonl", "reward_jsonl", raters=("mara",)),
