@@ -98,6 +98,7 @@ if TYPE_CHECKING:
     from core.records.sides import ComparedSides
     from core.records.status import Status
     from core.records.training import TrainingAnswer
+    from core.records.trial import TrialPlanned, TrialRead, TrialRow, TrialStory
     from core.records.verification import Verification
 else:
     _OF_EXTRA = {"alembic", "filelock", "numpy", "scipy", "sqlalchemy", "yaml"}
@@ -231,7 +232,11 @@ __all__ = [
     "TraceRow",
     "TrainingAnswer",
     "TrialLoop",
+    "TrialPlanned",
+    "TrialRead",
+    "TrialRow",
     "TrialRun",
+    "TrialStory",
     "UndoAnswer",
     "Unreachable",
     "Usage",

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from secrets import randbits
 from types import TracebackType
@@ -62,7 +62,7 @@ from core.records.run_story import RunStory
 from core.records.selection import Selection
 from core.records.status import Status as LearnerStatus
 from core.records.training import Pairing, TrainingAnswer, TrainingFormat, TrainingOptions
-from core.records.trial import TrialPlan, TrialResults, TrialTask
+from core.records.trial import TrialPlan, TrialPlanned, TrialResults, TrialTask
 from core.spool import Spool
 
 _P = ParamSpec("_P")
@@ -406,20 +406,24 @@ class LearnerProtocol(Methods, Blocking):
         [('trial-1', 12)]
         """
         named = tasks if isinstance(tasks, Mapping) else {str(one): one for one in tasks}
-        plan_trial = partial(
-            self._call,
-            Verbs.plan_trial,
-            arm=arm,
-            tasks=[TrialTask(name=name) for name in named],
-            repeats=repeats,
-            smallest=smallest,
-            model=model,
-            harness="python",
-        )
-        known = None if again else self._known_trial(plan_trial(preview=True).plan)
+        names = [TrialTask(name=name) for name in named]
+
+        def planned(*, preview: bool) -> TrialPlanned:
+            return self._call(
+                Verbs.plan_trial,
+                arm=arm,
+                tasks=names,
+                repeats=repeats,
+                smallest=smallest,
+                model=model,
+                harness="python",
+                preview=preview,
+            )
+
+        known = None if again else self._known_trial(planned(preview=True).plan)
         if known is None:
-            planned = plan_trial()
-            known = str(planned.id), planned.plan, frozenset[str]()
+            new = planned(preview=False)
+            known = str(new.id), new.plan, frozenset[str]()
         trial, plan, done = known
 
         def read(results: TrialResults) -> None:

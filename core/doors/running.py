@@ -35,7 +35,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R", bound="RunUnderWay[Any]")
 
 _LOG: Final = logging.getLogger("armscope")
-_ATTEMPTS: Final = 3
+_ATTEMPTS: Final = range(1, 4)
 """Attempts of a trial's block that has a fault."""
 
 
@@ -430,21 +430,21 @@ class TrialLoop(Generic[_T]):
     _clock: Callable[[], int] = field(compare=False, repr=False)
 
     def __iter__(self) -> Iterator[TrialRun[_T]]:
-        names, prefix = [one.name for one in self.plan.tasks], session_prefix(self.plan)
+        names = [one.name for one in self.plan.tasks]
         for block in blocks(names, self.plan.arms, self.plan.repeats, self.plan.seed):
-            cells: dict[Slot, dict[str, Any]] = {}
-            while block[0].task not in self.done and (
-                slots := pending([block], cells, range(1, _ATTEMPTS + 1))
-            ):
-                for slot in slots:
-                    hidden = (slot.arm or self.plan.arms[0]) if slot.side == "without" else None
-                    at_ms, run = (
-                        self.clock(),
-                        TrialRun(slot, self.tasks[slot.task], hidden, session_of(prefix, slot)),
-                    )
-                    yield run
-                    cells[slot] = run.cell(self.plan.model, at_ms)
-            if cells:
-                arm = self.plan.arms[0] if len(self.plan.arms) == 1 else ""
-                known = tuple(convert(one, Cell) for one in cells.values())
-                self._read(TrialResults(source="python", cells=known, arm=arm, harness=self.plan.harness))
+            if block[0].task not in self.done:
+                yield from self._block(block)
+
+    def _block(self, block: Sequence[Slot]) -> Iterator[TrialRun[_T]]:
+        """Yield the runs of a block, again from its start after a fault, and store its cells."""
+        cells: dict[Slot, dict[str, Any]] = {}
+        prefix, arm = session_prefix(self.plan), self.plan.arms[0]
+        while slots := pending([block], cells, _ATTEMPTS):
+            for slot in slots:
+                hidden = arm if slot.side == "without" else None
+                at_ms = self._clock()
+                run = TrialRun(slot, self.tasks[slot.task], hidden, session_of(prefix, slot))
+                yield run
+                cells[slot] = run.cell(self.plan.model, at_ms)
+        known = tuple(convert(one, Cell) for one in cells.values())
+        self._read(TrialResults(source="python", cells=known, arm=arm, harness=self.plan.harness))

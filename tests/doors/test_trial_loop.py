@@ -28,7 +28,7 @@ def solve(run: TrialRun[str]) -> None:
 def go(
     learner: Learner, act: Callable[[TrialRun[str]], None] = solve, most: int = 1_000
 ) -> list[tuple[str, str | None]]:
-    shown = []
+    shown: list[tuple[str, str | None]] = []
     for run in learner.trial(ARM, tasks=TASKS):
         if len(shown) == most:
             break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -22,12 +23,13 @@ from core.doors.cli.program.spelling import words
 from core.doors.documents import act as act_document
 from core.doors.terminal import say
 from core.doors.verbs import Verbs
+from core.errors import InvalidInput
 from core.explained import trials as explained
 from core.records.counts import number_of
 
 if TYPE_CHECKING:
     from core.flows.context import Context
-    from core.records.trial import TrialPlanned, TrialRead, TrialStory, TrialVerdict
+    from core.records.trial import TrialPlan, TrialPlanned, TrialRead, TrialStory, TrialVerdict
 
 TRIALS: Final = group("trial", words="List trials with their verdicts, plan one, read results, or show one.")
 _FAILING: Final = ("harms", "open", "missing")
@@ -174,3 +176,61 @@ def _show(story: TrialStory) -> None:
     say(*explained.verdicts(row), *story.notes)
     if story.readings:
         say(f"Read by {', '.join(story.readings)}.")
+
+
+@command(
+    "script",
+    inside=TRIALS,
+    words="Write the program that runs a plan, for you to read and to start.",
+    examples=[
+        "trial script 1 --harness claude --tasks tasks/",
+        "trial script 1 --harness command --tasks tasks/ --command 'python /srv/agent.py'",
+    ],
+)
+def _script(
+    line: typer.Context,
+    *,
+    plan: Annotated[str, typer.Argument(metavar="PLAN", help="The plan: its id or number.")],
+    harness: Annotated[str, typer.Option("--harness", metavar="claude|command", help="What runs the tasks.")],
+    tasks: Annotated[
+        Path | None, typer.Option("--tasks", metavar="FOLDER", help="The folder with a folder for each task.")
+    ] = None,
+    agent: Annotated[
+        str, typer.Option("--command", metavar="COMMAND", help="Your command; for claude another name of it.")
+    ] = "",
+    grade: Annotated[
+        str, typer.Option("--grade", metavar="COMMAND", help="Grades a run; default: the task's own program.")
+    ] = "",
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="FILE", help="File to write; default: trial-N.py.")
+    ] = None,
+) -> None:
+    """The program holds no key, and shows what it would run before it starts anything."""
+    from core.flows.trials.script import script, write_script
+
+    context = context_of(line)
+    story: TrialStory = Verbs.trial_result.call(context, trial=plan)
+    if story.plan is None:
+        raise InvalidInput(
+            f"{story.row.trial} must be a plan, and has none.", next_step="See armscope trial list."
+        )
+    number = int(story.row.trial.removeprefix("trial-"))
+    text = script(
+        story.plan,
+        number,
+        harness=harness,
+        tasks=tasks,
+        command=shlex.split(agent),
+        grade=shlex.split(grade),
+        price_usd=_price_of_run(context, story.plan),
+    )
+    file = write_script(text, to or Path(f"trial-{number}.py"))
+    start = f"Read it, and see what it would run: python {shlex.quote(str(file))}"
+    answer(line, {"file": str(file)}, lambda: say(f"Wrote {file}. Nothing was started.", start))
+
+
+def _price_of_run(context: Context, plan: TrialPlan) -> float | None:
+    """Return the US dollars of a run, by recorded runs of the plan's model."""
+    planned = Verbs.plan_trial.call(context, plan.arms[0], plan.tasks, model=plan.model, preview=True)
+    price = planned.price
+    return None if price.money is None else price.money / price.n_cells
