@@ -146,10 +146,10 @@ ERRORS: tuple[tuple[type[ArmscopeError], Operation], ...] = (
 def planned(loop: Any) -> Any:  # noqa: ANN401 - a loop, or its awaitable
     """Return the plan of a trial's loop, which holds functions, too."""
 
-    async def awaited() -> TrialPlan:
+    async def plan_later() -> TrialPlan:
         return planned(await loop)
 
-    return awaited() if inspect.isawaitable(loop) else loop.plan
+    return plan_later() if inspect.isawaitable(loop) else loop.plan
 
 
 def test_the_suite_calls_every_operation() -> None:

@@ -1,4 +1,4 @@
-"""A stand-in for Claude Code: it lists what its settings leave, and answers from what is there.
+"""A substitute of Claude Code: it lists what its settings leave, and answers from what is there.
 
 A question is a line ``question NAME`` of the prompt. The answer is a line ``NAME = …`` in a skill, in a sub-agent, in
 a file of the folder, or in the words of a server's tool. The agent writes it to ``answer.txt``.

@@ -36,9 +36,9 @@ ODD = ['it\'s "$(touch stolen)"', "-n", "two\nlines", "`touch stolen`", "''' + x
 
 def planned(arm: str | Sequence[str], tasks: Sequence[str], **members: Any) -> TrialPlan:  # noqa: ANN401 - members of a plan
     arms = (arm,) if isinstance(arm, str) else tuple(arm)
-    given = {"seed": "7", "repeats": 2, **members}
+    members_of = {"seed": "7", "repeats": 2, **members}
     return TrialPlan(
-        arms=arms, digests=("",) * len(arms), tasks=tuple(TrialTask(name=one) for one in tasks), **given
+        arms=arms, digests=("",) * len(arms), tasks=tuple(TrialTask(name=one) for one in tasks), **members_of
     )
 
 
@@ -93,16 +93,16 @@ class Machine:
 
     def run(self, text: str, *options: str, status: int = 0, env: Mapping[str, str] | None = None) -> str:
         process = self.start(text, *options, env=env)
-        said = process.communicate(timeout=60)[0]
-        assert process.returncode == status, said
-        return said
+        output = process.communicate(timeout=60)[0]
+        assert process.returncode == status, output
+        return output
 
     def cells(self) -> tuple[Cell, ...]:
         return read_results(self.folder / "armscope-trial-3" / "results.jsonl").cells
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
+def desk(tmp_path: Path) -> Machine:
     return Machine(tmp_path, ["t1", "t2"])
 
 
@@ -117,29 +117,29 @@ def shown(cells: Sequence[Cell]) -> dict[str, set[str]]:
 # The harness claude
 
 
-def with_kind(machine: Machine, kind: str) -> tuple[str, str, list[str]]:
-    """Put an arm of a kind on the machine; return its id, what the agent shows of it, and the options it needs."""
-    text, options = machine.arm_text, []
+def with_kind(desk: Machine, kind: str) -> tuple[str, str, list[str]]:
+    """Put an arm of a kind on the desk; return its id, what the agent shows of it, and the options it needs."""
+    text, options = desk.arm_text, []
     if kind == "skill":
-        machine.skill("pdf", text)
-        machine.skill("other", "nothing")
+        desk.skill("pdf", text)
+        desk.skill("other", "nothing")
     elif kind == "plugin":
-        machine.skill("forms", text, "plugin")
-        entry = {"installPath": str(machine.folder / "plugin")}
-        machine.write("home/.claude/plugins/installed_plugins.json", {"plugins": {"office@shop": [entry]}})
+        desk.skill("forms", text, "plugin")
+        entry = {"installPath": str(desk.folder / "plugin")}
+        desk.write("home/.claude/plugins/installed_plugins.json", {"plugins": {"office@shop": [entry]}})
     elif kind in {"tool", "server"}:
         servers = {
             "github": {"command": "x", "fake": {"ask": text}},
             "mail": {"command": "x", "fake": {"send": ""}},
         }
-        machine.write("home/.claude.json", {"mcpServers": servers})
+        desk.write("home/.claude.json", {"mcpServers": servers})
         options = ["--allow", "mcp__github"]
     elif kind == "agent":
-        machine.write("home/.claude/agents/expert.md", text)
-    for name in machine.names:
+        desk.write("home/.claude/agents/expert.md", text)
+    for name in desk.names:
         words = f"# Rules\nBe kind.\n## Answers\n{text}\n## Style\nShort.\n"
         if kind in {"file", "memory", "section"}:
-            machine.write(f"tasks/{name}/files/{'memory.md' if kind == 'memory' else 'CLAUDE.md'}", words)
+            desk.write(f"tasks/{name}/files/{'memory.md' if kind == 'memory' else 'CLAUDE.md'}", words)
     arms = {
         "skill": "skill:pdf:main",
         "plugin": "skill:office:forms:main",
@@ -158,11 +158,11 @@ KINDS = ["skill", "plugin", "tool", "server", "agent", "file", "memory", "sectio
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_arm_of_each_kind_is_left_out_and_nothing_else(machine: Machine, kind: str) -> None:
-    arm, without, options = with_kind(machine, kind)
-    text = machine.script(planned(arm, machine.names))
-    machine.run(text, "--yes", *options)
-    cells = machine.cells()
+def test_an_arm_of_each_kind_is_left_out_and_nothing_else(desk: Machine, kind: str) -> None:
+    arm, without, options = with_kind(desk, kind)
+    text = desk.script(planned(arm, desk.names))
+    desk.run(text, "--yes", *options)
+    cells = desk.cells()
     assert len(cells) == 8
     assert grades(cells) == {"with": {1.0}, "without": {0.0}}
     assert shown(cells) == {"with": {"called"}, "without": {without}}
@@ -172,31 +172,31 @@ def test_an_arm_of_each_kind_is_left_out_and_nothing_else(machine: Machine, kind
 
 
 @pytest.mark.parametrize("kind", ["skill", "tool", "plugin", "agent"])
-def test_a_leave_out_that_does_not_work_is_not_followed(machine: Machine, kind: str) -> None:
+def test_a_leave_out_that_does_not_work_is_not_followed(desk: Machine, kind: str) -> None:
     """The agent reads no settings of the run, as one that an administrator overrules. The figures say so."""
-    arm, _, options = with_kind(machine, kind)
-    plan = planned(arm, machine.names)
-    text = machine.script(plan)
-    machine.run(text, "--yes", *options, env={"FAKE_DEAF": "1"}) if kind != "tool" else None
+    arm, _, options = with_kind(desk, kind)
+    plan = planned(arm, desk.names)
+    text = desk.script(plan)
+    desk.run(text, "--yes", *options, env={"FAKE_DEAF": "1"}) if kind != "tool" else None
     if kind == "tool":
-        machine.run(text.replace('*way.get("deny", ())', ""), "--yes", *options)
-    assert shown(machine.cells())["without"] == {"called"}
-    (found,) = figures(machine.cells(), plan, alone=False)
-    assert (found.not_followed.with_arm, found.not_followed.without) == (0, 4)
+        desk.run(text.replace('*way.get("deny", ())', ""), "--yes", *options)
+    assert shown(desk.cells())["without"] == {"called"}
+    (result,) = figures(desk.cells(), plan, alone=False)
+    assert (result.not_followed.with_arm, result.not_followed.without) == (0, 4)
 
 
-def test_limits_faults_and_graders_have_their_ends(machine: Machine) -> None:
+def test_limits_faults_and_graders_have_their_ends(desk: Machine) -> None:
     def stream(*events: Mapping[str, Any]) -> str:
         words = "\n".join(json.dumps(one) for one in events)
-        machine.write("bin/claude", f"#!/bin/sh\ncat <<'END'\n{words}\nEND\n").chmod(0o755)
-        machine.run(text, "--yes", "--attempts=1", f"--folder=armscope-trial-3/{len(ends)}")
-        path = machine.folder / f"armscope-trial-3/{len(ends)}/results.jsonl"
+        desk.write("bin/claude", f"#!/bin/sh\ncat <<'END'\n{words}\nEND\n").chmod(0o755)
+        desk.run(text, "--yes", "--attempts=1", f"--folder=armscope-trial-3/{len(ends)}")
+        path = desk.folder / f"armscope-trial-3/{len(ends)}/results.jsonl"
         (cell, _) = read_results(path).cells
         return f"{cell.end} {cell.grade} {cell.error}"
 
     ends: list[str] = []
-    machine.skill("pdf", "")
-    text = machine.script(planned("skill:pdf:main", ["t1"], repeats=1))
+    desk.skill("pdf", "")
+    text = desk.script(planned("skill:pdf:main", ["t1"], repeats=1))
     ends.append(stream({"type": "result", "subtype": "error_max_turns", "is_error": True}))
     ends.append(stream({"type": "result", "subtype": "error_max_budget_usd", "is_error": True}))
     ends.append(stream({"type": "result", "subtype": "success", "is_error": True, "api_error_status": 429}))
@@ -211,26 +211,26 @@ def test_limits_faults_and_graders_have_their_ends(machine: Machine) -> None:
         "fault None mcp__mail__send was on",
         "fault None claude: status 0",
     ]
-    machine.write("tasks/t1/grade", "#!/bin/sh\nexit 7\n").chmod(0o755)
-    text = machine.script(planned("skill:pdf:main", ["t1"], repeats=1))
+    desk.write("tasks/t1/grade", "#!/bin/sh\nexit 7\n").chmod(0o755)
+    text = desk.script(planned("skill:pdf:main", ["t1"], repeats=1))
     assert stream({"type": "result", "subtype": "success"}) == "fault None grader: 7"
 
 
-def test_pilot_runs_are_no_part_of_the_result(machine: Machine) -> None:
-    arm, *_ = with_kind(machine, "skill")
-    plan = planned(arm, machine.names)
-    assert "4 cells" in machine.run(machine.script(plan), "--yes", "--pilot")
-    machine.run(machine.script(plan), "--yes")
-    assert len(machine.cells()) == 8
-    assert {one.end for one in machine.cells()} == {"ended"}
+def test_pilot_runs_are_no_part_of_the_result(desk: Machine) -> None:
+    arm, *_ = with_kind(desk, "skill")
+    plan = planned(arm, desk.names)
+    assert "4 cells" in desk.run(desk.script(plan), "--yes", "--pilot")
+    desk.run(desk.script(plan), "--yes")
+    assert len(desk.cells()) == 8
+    assert {one.end for one in desk.cells()} == {"ended"}
 
 
-def test_a_block_with_a_fault_runs_again_as_a_whole(machine: Machine) -> None:
-    arm, *_ = with_kind(machine, "skill")
-    machine.write("home/faults/t2-3", "")  # the third session is one of t1 or of t2
-    machine.write("home/faults/t1-3", "")
-    machine.run(machine.script(planned(arm, machine.names)), "--yes")
-    cells = machine.cells()
+def test_a_block_with_a_fault_runs_again_as_a_whole(desk: Machine) -> None:
+    arm, *_ = with_kind(desk, "skill")
+    desk.write("home/faults/t2-3", "")  # the third session is one of t1 or of t2
+    desk.write("home/faults/t1-3", "")
+    desk.run(desk.script(planned(arm, desk.names)), "--yes")
+    cells = desk.cells()
     assert Counter(one.end for one in cells) == {"ended": 11, "fault": 1}
     (again,) = {one.task for one in cells if one.attempt == 2}
     assert [one.error for one in cells if one.end == "fault"] == ["claude: 429"]
@@ -238,12 +238,12 @@ def test_a_block_with_a_fault_runs_again_as_a_whole(machine: Machine) -> None:
     assert len({one.session for one in cells}) == 12
 
 
-def test_each_arm_of_many_is_left_out_in_turn(machine: Machine) -> None:
-    machine.skill("pdf", machine.arm_text)
-    machine.skill("spare", "nothing")
-    plan = planned(["skill:pdf:main", "skill:spare:main"], machine.names)
-    machine.run(machine.script(plan), "--yes")
-    by_arm = {(one.side, one.arm, one.grade) for one in machine.cells()}
+def test_each_arm_of_many_is_left_out_in_turn(desk: Machine) -> None:
+    desk.skill("pdf", desk.arm_text)
+    desk.skill("spare", "nothing")
+    plan = planned(["skill:pdf:main", "skill:spare:main"], desk.names)
+    desk.run(desk.script(plan), "--yes")
+    by_arm = {(one.side, one.arm, one.grade) for one in desk.cells()}
     assert by_arm == {
         ("with", "", 1.0),
         ("without", "skill:pdf:main", 0.0),
@@ -251,12 +251,12 @@ def test_each_arm_of_many_is_left_out_in_turn(machine: Machine) -> None:
     }
 
 
-def test_the_dry_run_shows_everything_and_starts_nothing(machine: Machine) -> None:
-    arm, *_ = with_kind(machine, "server")
-    text = machine.script(planned(arm, machine.names, model="m-1", workers=2), price_usd=0.5)
-    said = machine.run(text, "--allow=mcp__github", "--allow=Bash(pytest *)", "--money=3")
-    assert not (machine.folder / "armscope-trial-3").exists()
-    assert not (machine.home / "sessions").exists()
+def test_the_dry_run_shows_everything_and_starts_nothing(desk: Machine) -> None:
+    arm, *_ = with_kind(desk, "server")
+    text = desk.script(planned(arm, desk.names, model="m-1", workers=2), price_usd=0.5)
+    output = desk.run(text, "--allow=mcp__github", "--allow=Bash(pytest *)", "--money=3")
+    assert not (desk.folder / "armscope-trial-3").exists()
+    assert not (desk.home / "sessions").exists()
     for words in (
         '"tool:other:mcp__github", by "permissions.deny: mcp__github"',
         "2 tasks, 2 repeats, 2 sides",
@@ -271,17 +271,17 @@ def test_the_dry_run_shows_everything_and_starts_nothing(machine: Machine) -> No
         'Task "t1" ',
         "Nothing was run",
     ):
-        assert words in said
-    assert "--allow mcp__github" in machine.run(text, status=2)
-    assert "8 runs" not in machine.run(text, "--allow=mcp__github", "--pilot")
+        assert words in output
+    assert "--allow mcp__github" in desk.run(text, status=2)
+    assert "8 runs" not in desk.run(text, "--allow=mcp__github", "--pilot")
     assert "dangerously" not in text
     assert "bypass" not in text.lower()
 
 
-def test_every_run_gets_the_same_settings_but_for_the_arm(machine: Machine) -> None:
-    arm, _, options = with_kind(machine, "tool")
-    machine.run(machine.script(planned(arm, machine.names)), "--yes", "--allow=Edit", *options)
-    lines = [path.read_text() for path in (machine.home / "sessions").iterdir()]
+def test_every_run_gets_the_same_settings_but_for_the_arm(desk: Machine) -> None:
+    arm, _, options = with_kind(desk, "tool")
+    desk.run(desk.script(planned(arm, desk.names)), "--yes", "--allow=Edit", *options)
+    lines = [path.read_text() for path in (desk.home / "sessions").iterdir()]
     (one, two) = sorted(set(lines), key=len)
     assert len(lines) == 8
     assert one.replace('"deny": ["mcp__mail__*"]', '"deny": ["mcp__mail__*", "mcp__github__ask"]') == two
@@ -324,32 +324,32 @@ def test_every_run_gets_the_same_settings_but_for_the_arm(machine: Machine) -> N
     ],
 )
 def test_a_cell_without_a_way_is_refused_by_name(
-    machine: Machine, arm: str, change: Mapping[str, Any], why: str
+    desk: Machine, arm: str, change: Mapping[str, Any], why: str
 ) -> None:
-    machine.skill("pdf", "")
+    desk.skill("pdf", "")
     for name, content in change.items():
-        machine.write(name, content)
+        desk.write(name, content)
     with pytest.raises(ArmscopeError, match=why) as raised:
-        machine.script(planned(arm, machine.names), managed=[machine.folder / "managed" / "m.json"])
+        desk.script(planned(arm, desk.names), managed=[desk.folder / "managed" / "m.json"])
     assert raised.value.problem.startswith(f"{arm} can't be left out")
 
 
-def test_what_leads_out_of_a_task_is_refused(machine: Machine) -> None:
-    machine.skill("pdf", "")
+def test_what_leads_out_of_a_task_is_refused(desk: Machine) -> None:
+    desk.skill("pdf", "")
     for name in ("../home", "..", ".", "no"):
         with pytest.raises(ArmscopeError, match="must be a folder in"):
-            machine.script(planned("skill:pdf:main", [name]))
-    task = TrialTask(name="t1", digest=program.digest_of(machine.tasks / "t1"))
+            desk.script(planned("skill:pdf:main", [name]))
+    task = TrialTask(name="t1", digest=program.digest_of(desk.tasks / "t1"))
     plan = structs.replace(planned("skill:pdf:main", ["t1"]), tasks=(task,))
-    machine.script(plan)
-    machine.write("tasks/t1/right", "another")
+    desk.script(plan)
+    desk.write("tasks/t1/right", "another")
     with pytest.raises(ArmscopeError, match="has changed"):
-        machine.script(plan)
-    text = machine.script(planned("skill:pdf:main", machine.names))
-    (machine.tasks / "t2" / "files" / "link").symlink_to(machine.home)
-    assert 'Task "t2" changed' in machine.run(text, status=2)
-    text = machine.script(planned("skill:pdf:main", machine.names))
-    assert "leads out" in machine.run(text, status=2)
+        desk.script(plan)
+    text = desk.script(planned("skill:pdf:main", desk.names))
+    (desk.tasks / "t2" / "files" / "link").symlink_to(desk.home)
+    assert 'Task "t2" changed' in desk.run(text, status=2)
+    text = desk.script(planned("skill:pdf:main", desk.names))
+    assert "leads out" in desk.run(text, status=2)
 
 
 # The harness command
@@ -368,21 +368,21 @@ open(os.environ["HOME"] + "/cells", "a").write(os.environ["ARMSCOPE_CELL"] + "\\
 SEARCH = "tool:web:search"
 
 
-def by_command(machine: Machine, plan: TrialPlan, agent: str = AGENT, **options: Any) -> str:  # noqa: ANN401 - options of a script
-    command = [sys.executable, str(machine.write("agent.py", agent))]
-    return machine.script(plan, harness="command", command=command, **options)
+def by_command(desk: Machine, plan: TrialPlan, agent: str = AGENT, **options: Any) -> str:  # noqa: ANN401 - options of a script
+    command = [sys.executable, str(desk.write("agent.py", agent))]
+    return desk.script(plan, harness="command", command=command, **options)
 
 
-def test_a_command_reads_the_side_and_writes_one_line(machine: Machine) -> None:
-    plan = planned(SEARCH, machine.names)
-    machine.run(by_command(machine, plan), "--yes")
-    cells = machine.cells()
+def test_a_command_reads_the_side_and_writes_one_line(desk: Machine) -> None:
+    plan = planned(SEARCH, desk.names)
+    desk.run(by_command(desk, plan), "--yes")
+    cells = desk.cells()
     assert grades(cells) == {"with": {1.0}, "without": {0.0}}
     assert shown(cells) == {"with": {"called"}, "without": {"absent"}}
     assert {(one.tokens, one.money_pico, one.used) for one in cells if one.side == "with"} == {
         (10, 5 * 10**11, 1)
     }
-    sessions = (machine.home / "cells").read_text().split()
+    sessions = (desk.home / "cells").read_text().split()
     prefix = session_prefix(plan)
     assert sorted(sessions) == sorted(one.session for one in cells)
     assert {session_of(prefix, one.task, one.repeat, one.side) for one in cells} == set(sessions)
@@ -400,82 +400,82 @@ def test_a_command_reads_the_side_and_writes_one_line(machine: Machine) -> None:
         ({"grade": True, "calls": None, "usage": None}, "ended"),
     ],
 )
-def test_lines_of_a_command_have_their_ends(machine: Machine, line: Mapping[str, Any], end: str) -> None:
-    text = by_command(machine, planned(SEARCH, ["t1"], repeats=1), tasks=None)
-    machine.run(text, "--yes", "--attempts=1", env={"AGENT_LINE": json.dumps(line)})
-    assert {one.end for one in machine.cells()} == {end}
+def test_lines_of_a_command_have_their_ends(desk: Machine, line: Mapping[str, Any], end: str) -> None:
+    text = by_command(desk, planned(SEARCH, ["t1"], repeats=1), tasks=None)
+    desk.run(text, "--yes", "--attempts=1", env={"AGENT_LINE": json.dumps(line)})
+    assert {one.end for one in desk.cells()} == {end}
     if line.get("calls"):
-        assert shown(machine.cells())["without"] == {"called"}
+        assert shown(desk.cells())["without"] == {"called"}
 
 
 def test_names_are_data(tmp_path: Path) -> None:
-    machine = Machine(tmp_path, [])
+    desk = Machine(tmp_path, [])
     plan = planned("skill:''' $(touch stolen) \"q\\:main", ODD, model=ODD[0], seed=ODD[3])
-    said = machine.run(by_command(machine, plan, tasks=None), "--yes")
-    assert {one.task for one in machine.cells()} == set(ODD)
+    output = desk.run(by_command(desk, plan, tasks=None), "--yes")
+    assert {one.task for one in desk.cells()} == set(ODD)
     assert not (tmp_path / "stolen").exists()
-    assert all(json.dumps(name) in said for name in ODD)
-    assert "\x00" not in said
+    assert all(json.dumps(name) in output for name in ODD)
+    assert "\x00" not in output
     assert read_results(tmp_path / "armscope-trial-3" / "results.jsonl").arm == plan.arms[0]
 
 
-def test_results_are_private_and_of_one_plan(machine: Machine) -> None:
-    plan = planned(SEARCH, machine.names)
-    machine.run(by_command(machine, plan), "--yes")
-    folder = machine.folder / "armscope-trial-3"
+def test_results_are_private_and_of_one_plan(desk: Machine) -> None:
+    plan = planned(SEARCH, desk.names)
+    desk.run(by_command(desk, plan), "--yes")
+    folder = desk.folder / "armscope-trial-3"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    subprocess.run(["git", "init", "-q"], cwd=machine.folder, check=True)
+    subprocess.run(["git", "init", "-q"], cwd=desk.folder, check=True)
     status = subprocess.run(
-        ["git", "status", "--porcelain"], cwd=machine.folder, capture_output=True, text=True, check=True
+        ["git", "status", "--porcelain"], cwd=desk.folder, capture_output=True, text=True, check=True
     )
     assert "armscope-trial-3" not in status.stdout
     before = (folder / "results.jsonl").read_bytes()
-    machine.run(by_command(machine, plan), "--yes")
+    desk.run(by_command(desk, plan), "--yes")
     assert (folder / "results.jsonl").read_bytes() == before
-    other = by_command(machine, planned(SEARCH, machine.names, seed="8"))
-    assert "another plan" in machine.run(other, "--yes", status=2)
+    other = by_command(desk, planned(SEARCH, desk.names, seed="8"))
+    assert "another plan" in desk.run(other, "--yes", status=2)
 
 
-def test_a_stopped_trial_goes_on(machine: Machine) -> None:
+def test_a_stopped_trial_goes_on(desk: Machine) -> None:
     """The cell that ran is a fault of its block, and half a line is cut off."""
-    slow = f"import os, time\nif os.path.exists({str(machine.home)!r} + '/slow'): time.sleep(60)\n{AGENT}"
-    text = by_command(machine, planned(SEARCH, machine.names, workers=2), slow)
-    machine.write("home/slow", "")
-    process = machine.start(text, "--yes")
-    begun = machine.folder / "armscope-trial-3" / "begun.jsonl"
+    slow = f"import os, time\nif os.path.exists({str(desk.home)!r} + '/slow'): time.sleep(60)\n{AGENT}"
+    text = by_command(desk, planned(SEARCH, desk.names, workers=2), slow)
+    desk.write("home/slow", "")
+    process = desk.start(text, "--yes")
+    begun = desk.folder / "armscope-trial-3" / "begun.jsonl"
     while not begun.exists() or begun.read_bytes().count(b"\n") < 3:
         time.sleep(0.05)
     process.terminate()
     assert "goes on" in process.communicate(timeout=30)[0]
     assert process.returncode == 130
-    (machine.home / "slow").unlink()
+    (desk.home / "slow").unlink()
     results = begun.with_name("results.jsonl")
     with results.open("a") as file:
         file.write('{"task": "t')
     with begun.open("a") as file:  # as a kill would leave it
         file.write(json.dumps({"task": "t2", "repeat": 1, "side": "with"}) + "\n")
-    machine.run(text, "--yes")
-    cells = machine.cells()
+    desk.run(text, "--yes")
+    cells = desk.cells()
     stopped = [one for one in cells if one.error == "stopped"]
     assert len(stopped) == 3
     again = {one.task for one in stopped}
-    for task in machine.names:
+    for task in desk.names:
         ends = [one.end for one in cells if one.task == task and one.attempt == (2 if task in again else 1)]
         assert ends == ["ended"] * 4
 
 
-def test_limits_of_time_and_of_all_runs_hold(machine: Machine) -> None:
-    text = by_command(machine, planned(SEARCH, machine.names), f"import time\ntime.sleep(9)\n{AGENT}")
+def test_limits_of_time_and_of_all_runs_hold(desk: Machine) -> None:
+    text = by_command(desk, planned(SEARCH, desk.names), f"import time\ntime.sleep(9)\n{AGENT}")
     began = time.monotonic()
-    machine.run(text, "--yes", "--time=0.2")
+    desk.run(text, "--yes", "--time=0.2")
     assert time.monotonic() - began < 9
-    assert {(one.end, one.error) for one in machine.cells()} == {("limit", "time")}
-    text = by_command(machine, planned(SEARCH, machine.names, seed="9"))
+    assert {(one.end, one.error) for one in desk.cells()} == {("limit", "time")}
+    text = by_command(desk, planned(SEARCH, desk.names, seed="9"))
     limits = ["--yes", "--folder=armscope-trial-3/b", "--money=1", "--total-money=2"]
-    assert "limit of all" in machine.run(text, *limits, status=1)
-    path = machine.folder / "armscope-trial-3" / "b" / "results.jsonl"
+    assert "limit of all" in desk.run(text, *limits, status=1)
+    path = desk.folder / "armscope-trial-3" / "b" / "results.jsonl"
     assert sum(one.money_pico or 0 for one in read_results(path).cells) == 15 * 10**11
-    machine.run(text, *limits[:-1], "--total-money=9")
+    desk.run(text, *limits[:-1], "--total-money=9")
     assert len(read_results(path).cells) == 8
 
 
@@ -503,20 +503,20 @@ def test_a_section_ends_at_the_next_of_its_level() -> None:
 
 
 def test_a_digest_sees_names_contents_links_and_modes(tmp_path: Path) -> None:
-    seen = {program.digest_of(tmp_path)}
+    digests = {program.digest_of(tmp_path)}
     (tmp_path / "a").write_text("1")
-    seen.add(program.digest_of(tmp_path))
+    digests.add(program.digest_of(tmp_path))
     (tmp_path / "a").chmod(0o755)
-    seen.add(program.digest_of(tmp_path))
+    digests.add(program.digest_of(tmp_path))
     (tmp_path / "b").symlink_to("a")
-    seen.add(program.digest_of(tmp_path))
+    digests.add(program.digest_of(tmp_path))
     (tmp_path / "a").write_text("2")
-    seen.add(program.digest_of(tmp_path))
-    assert len(seen) == 5
+    digests.add(program.digest_of(tmp_path))
+    assert len(digests) == 5
 
 
-def test_the_script_is_one_program_of_the_standard_library(machine: Machine) -> None:
-    text = by_command(machine, planned(SEARCH, machine.names))
+def test_the_script_is_one_program_of_the_standard_library(desk: Machine) -> None:
+    text = by_command(desk, planned(SEARCH, desk.names))
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", text, "--help"], capture_output=True, text=True, check=True
     )

@@ -23,7 +23,7 @@ from core.records.limits import shown
 from core.records.trial import TrialPlan, TrialTask, session_prefix
 
 Harness = Literal["claude", "command"]
-Way = dict[str, Any]
+_Way = dict[str, Any]
 _PLACE: Final = 'CONFIG: Final = "{}"\n'
 _ALWAYS_LOADED: Final = frozenset(("CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md"))
 _MERGED: Final = ("skillOverrides", "enabledPlugins")
@@ -117,7 +117,7 @@ def _folder(root: Path, task: TrialTask) -> Path:
 
 
 class _Machine:
-    """What Claude Code carries on this machine and in the tasks' folders, and the settings in force."""
+    """Items of Claude Code on this machine and in the tasks' folders, and the settings in force."""
 
     def __init__(self, home: Path, folders: Sequence[Path], managed: Iterable[Path]) -> None:
         files = FileReader()
@@ -138,7 +138,7 @@ class _Machine:
         return any(fnmatchcase(rule, one) or rule.startswith(f"{one}__") for one in rules)
 
 
-def _way(arm: str, harness: str, machine: _Machine, folders: Mapping[str, Path]) -> Way:
+def _way(arm: str, harness: str, machine: _Machine, folders: Mapping[str, Path]) -> _Way:
     """Return how an arm is left out; `NotApplicable` names the reason where there is no way."""
     kind, category, name = arm_type(arm), *arm.split(":", 2)[1:]
     if kind in {"file", "memory", "section"}:
@@ -149,14 +149,14 @@ def _way(arm: str, harness: str, machine: _Machine, folders: Mapping[str, Path])
     return _skill(arm, machine) if kind == "skill" else _tool(arm, name, machine)
 
 
-def _file(arm: str, file: str, folders: Mapping[str, Path]) -> Way:
+def _file(arm: str, file: str, folders: Mapping[str, Path]) -> _Way:
     is_section = arm_type(arm) == "section"
     file = file if file.endswith(".md") or not is_section else "CLAUDE.md"
     section = {"section": arm.split(":", 2)[2]} if is_section else {}
     present = "loaded" if file in _ALWAYS_LOADED else "listed"
     words = f"a copy of the task's folder without {', '.join([file, *section.values()])}"
     names = [escape(arm), f"Read(*/{escape(file)})"]
-    way: Way = {"names": names, "file": file, "present": present, "words": words, **section}
+    way: _Way = {"names": names, "file": file, "present": present, "words": words, **section}
     for task, folder in folders.items():
         if program.part_in(program.files_of(folder), way) is None:
             raise _refused(arm, f"it is not in the folder of task {json.dumps(task)}, or not once")
@@ -165,7 +165,7 @@ def _file(arm: str, file: str, folders: Mapping[str, Path]) -> Way:
     return way
 
 
-def _skill(arm: str, machine: _Machine) -> Way:
+def _skill(arm: str, machine: _Machine) -> _Way:
     name = skill_name(arm)
     own = [one for one in machine.items if one.kind == "skill" and name in {one.name, one.also}]
     listed = [one for one in own if one.state not in {"out", "user only"}]
@@ -176,7 +176,7 @@ def _skill(arm: str, machine: _Machine) -> Way:
     if any(one.switch is None for one in listed):
         raise _refused(arm, "an administrator has set it, or its plugin belongs to one project")
     item = listed[0]
-    change: Way = {"skillOverrides": {**member(machine.own, "skillOverrides"), item.name: "off"}}
+    change: _Way = {"skillOverrides": {**member(machine.own, "skillOverrides"), item.name: "off"}}
     names = [f"Skill({escape(item.name)})", f"Read(*/skills/{escape(item.name)}/SKILL.md)"]
     words = "skillOverrides: off"
     if item.plugin is not None:
@@ -187,7 +187,7 @@ def _skill(arm: str, machine: _Machine) -> Way:
     return {"names": names, "settings": change, "words": words}
 
 
-def _tool(arm: str, name: str, machine: _Machine) -> Way:
+def _tool(arm: str, name: str, machine: _Machine) -> _Way:
     if any(one.get("allowManagedPermissionRulesOnly") is True for one in machine.managed):
         raise _refused(arm, "an administrator allows no other permission rules")
     if machine.denies(name):
