@@ -50,7 +50,7 @@ def figures(
     alone : bool, optional
         Whether the harness loaded the arm alone.
     smallest : float, optional
-        Smallest effect of interest in points, where there is no plan.
+        Smallest effect of interest in points, where there is no plan of success.
 
     Returns
     -------
@@ -72,8 +72,13 @@ def figures(
     if not compared:
         return ()
     n_planned = UNPLANNED if plan is None else compared[0].n_units
-    judged = _Verdicts.of(compared, n_planned, smallest if plan is None else plan.smallest)
+    judged = _Verdicts.of(compared, n_planned, _bound(plan, smallest))
     return tuple(_figures(one, judged, row, plan, alone) for row, one in enumerate(compared))
+
+
+def _bound(plan: TrialPlan | None, smallest: float) -> float:
+    """Return the smallest effect on success, in points."""
+    return plan.smallest if plan is not None and plan.metric == "success" else smallest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,9 +136,7 @@ class _Verdicts:
         return "few_tasks" if len(one.units) < self.n_planned else "wide"
 
 
-def _figures(
-    one: ArmPairs, judged: _Verdicts, row: int, plan: TrialPlan | None, alone: bool
-) -> TrialFigures:
+def _figures(one: ArmPairs, judged: _Verdicts, row: int, plan: TrialPlan | None, alone: bool) -> TrialFigures:
     difference, prob, n_planned = (
         judged.blocks.difference[row],
         1 - float(judged.error[row]),

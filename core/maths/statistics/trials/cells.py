@@ -186,7 +186,7 @@ def comparisons(cells: Sequence[Cell], plan: TrialPlan | None) -> list[ArmPairs]
     """Return the comparisons of cells; with a plan each of its arms has one for each model."""
     known = sorted({one.model for one in cells} - {""})
     named = sorted({one.arm for one in cells} - {""}) or [""]
-    arms = named if plan is None else plan.arms
+    arms = plan.arms if plan is not None else named if cells else []
     compared = []
     for arm in arms:
         is_shared = {"with": True, "without": len(arms) == 1}
