@@ -23,7 +23,6 @@ WHY: Final[Mapping[str, str]] = {
     "another_model": "the two sides had different models",
     "another_version": "the two sides had different versions",
     "another_day": "the two sides ran on different days",
-    "mixed_order": "the order of the sides was not balanced",
 }
 """Words for each reason of an open verdict."""
 PAST: Final[Mapping[str, str]] = {
@@ -116,8 +115,9 @@ def planned(answer: TrialPlanned) -> list[str]:
         f"{number_of(len(plan.tasks), 'task')}, {number_of(plan.repeats, 'repeat')}, "
         f"{number_of(price.n_cells, 'run')} on all sides. More tasks help more than more repeats.",
         *(
-            f"If {one.base_rate:.0%} are solved without it: {_range(one.effect)} show an effect of "
-            f"{plan.smallest:g} points, {_range(one.none)} show that there is none."
+            f"{_condition(one.base_rate)}{_range(one.effect)} show an effect of {plan.smallest:g} "
+            f"{'points' if plan.metric == 'success' else 'per cent of tokens'}, "
+            f"{_range(one.none)} show that there is none."
             for one in answer.needed
         ),
         f"The spread between tasks is that of {number_of(answer.spread_tasks, 'recorded task')}."
@@ -131,6 +131,10 @@ def planned(answer: TrialPlanned) -> list[str]:
         tokens = "unknown tokens" if price.tokens is None else number_of(price.tokens, "token")
         lines.append(f"By {number_of(price.n_runs, 'recorded run')} it takes {tokens}{money}.")
     return [*lines, *answer.notes]
+
+
+def _condition(base_rate: float | None) -> str:
+    return "" if base_rate is None else f"If {base_rate:.0%} are solved without it: "
 
 
 def _range(tasks: tuple[int | None, int | None]) -> str:

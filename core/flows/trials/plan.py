@@ -25,6 +25,7 @@ from core.flows.trials import program
 from core.maths.achieved import paid
 from core.maths.episodes import written
 from core.maths.statistics.trials import figures
+from core.maths.statistics.trials.plan import USUAL_CONCENTRATION, difficulty, tasks_needed
 from core.records.arm import check_key
 from core.records.currency import PICO
 from core.records.limits import listed, shown
@@ -37,6 +38,7 @@ from core.records.trial import (
     CellKey,
     Metric,
     Past,
+    TasksNeeded,
     TrialFigures,
     TrialLine,
     TrialPlan,
@@ -189,6 +191,7 @@ def plan_trial(
     for key in arms:
         check_key(key)
     seed = context.entropy()
+    attempts: list[tuple[int, int]] = []
 
     def work(txn: Transaction) -> TrialPlanned:
         chosen, notes = _distinct([*tasks, *_of_environment(txn, environment)])
@@ -209,7 +212,7 @@ def plan_trial(
         )
         number = add_trial(txn, TrialLine(id=_OWN, plan=plan), txn.own)
         txn.audit("trial", f"trial-{number}", {"form": "plan"})
-        attempts = _attempts(txn, plan)
+        attempts[:] = _attempts(txn, plan)
         return TrialPlanned(
             id=f"trial-{number}",
             plan=plan,
@@ -220,8 +223,22 @@ def plan_trial(
         )
 
     if preview:
-        return replace(context.rehearse("ingest", work, create=True), id=None)
-    return context.write("ingest", work, create=True)
+        answer = replace(context.rehearse("ingest", work, create=True), id=None)
+    else:
+        answer = context.write("ingest", work, create=True)
+    return replace(answer, needed=_needed(answer.plan, attempts))
+
+
+def _needed(plan: TrialPlan, attempts: Sequence[tuple[int, int]]) -> tuple[TasksNeeded, ...]:
+    """Return the tasks that verdicts need, outside of the write because it takes seconds."""
+    solved, runs = np.array(attempts, dtype=np.int64).reshape(-1, 2).T
+    return tasks_needed(
+        plan.smallest,
+        metric=plan.metric,
+        repeats=plan.repeats,
+        concentration=difficulty(solved, runs) or USUAL_CONCENTRATION,
+        n_together=len(plan.arms),
+    )
 
 
 def _of_environment(txn: Transaction, environment: str | None) -> list[TrialTask]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -22,7 +23,7 @@ from core.maths.statistics.trials.verdict import (
     stakes,
     words,
 )
-from core.records.trial import Metric, TasksNeeded
+from core.records.trial import MOST_TASKS, Metric, TasksNeeded
 
 BASES: Final = (0.2, 0.6, 0.9)
 """Base rates of success that are planned for."""
@@ -33,8 +34,6 @@ USUAL_LOG_SD: Final = 0.6
 """Standard deviation of the logarithm of a run's tokens within a task."""
 LEAST_FITTED: Final = 10
 """Tasks with two attempts or more from which the spread of difficulty is fitted."""
-MOST_PLANNED: Final = 3_000
-"""Tasks beyond which a plan gives no number."""
 _SIMULATED: Final = 500
 _MARGIN: Final = 2 * math.sqrt(POWER * (1 - POWER) / _SIMULATED)
 """Twice the error of a simulated power."""
@@ -47,6 +46,7 @@ _NEAR: Final = 1.03
 _CONCENTRATIONS: Final = np.geomspace(0.05, 1_000, 400)
 
 
+@lru_cache(maxsize=64)
 def tasks_needed(
     smallest: float,
     *,
@@ -58,7 +58,7 @@ def tasks_needed(
 ) -> tuple[TasksNeeded, ...]:
     """Return the tasks for *helps* or *harms* at the smallest effect, and for *no difference* where there is none.
 
-    Each verdict comes with a probability of .8. None = more than 3,000 tasks, or no such effect exists.
+    Each verdict comes with a probability of .8. None = more than a plan may have, or no such effect exists.
 
     Parameters
     ----------
@@ -217,15 +217,15 @@ class _Rates:
 
 def _least(power: Callable[[int], float], guess: int) -> int | None:
     """Return about the least number of tasks with enough power, from a guess outwards."""
-    least = most = min(max(guess, LEAST_FITTED), MOST_PLANNED)
+    least = most = min(max(guess, LEAST_FITTED), MOST_TASKS)
 
     def is_enough(n: int) -> bool:
         return power(n) >= POWER + _MARGIN
 
     while not is_enough(most):
-        if most == MOST_PLANNED or (most > _HOPELESS * guess and power(most) < POWER / 2):
+        if most == MOST_TASKS or (most > _HOPELESS * guess and power(most) < POWER / 2):
             return None
-        least, most = most, min(math.ceil(most * _STEP), MOST_PLANNED)
+        least, most = most, min(math.ceil(most * _STEP), MOST_TASKS)
     while least == most and most > 2 and is_enough(lower := max(math.floor(most / _STEP), 2)):
         least = most = lower
     least = min(least, max(math.floor(most / _STEP), 2))
