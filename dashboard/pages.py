@@ -14,7 +14,7 @@ from core.records.actor import Action
 from dashboard.widgets import address
 from dashboard.wording import Words
 
-Named = Literal["arm", "run", "session", "episode", "environment", "topic"]
+Named = Literal["arm", "run", "session", "episode", "environment", "trial", "topic"]
 
 _MANAGE: Final = "Manage"
 _INSTALLATION: Final = "Installation"
@@ -52,6 +52,9 @@ PAGES: Final[tuple[Page, ...]] = (
         is_hidden=True,
         has_chart=True,
         names={address.EVIDENCE_ARM: "arm"},
+    ),
+    TRIALS := Page(
+        name="trials", title="Trials and experiments", has_chart=True, names={address.TRIAL: "trial"}
     ),
     CONFIDENCE := Page(name="confidence", title="Confidence", has_chart=True),
     SAVINGS := Page(name="savings", title="Savings", has_chart=True),

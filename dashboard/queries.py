@@ -24,6 +24,8 @@ from core.flows.inventory import carried
 from core.flows.learners import LearnerCache, fleet_version, learners
 from core.flows.queues import rubrics as rubrics_of
 from core.flows.settings import changed, changed_all
+from core.flows.trials.plan import trial_result
+from core.flows.trials.plan import trials as trial_rows
 from core.maths.statistics.confidence import Confidence
 from core.maths.statistics.heatmap import RowChoice
 from core.maths.statistics.overview import Overview
@@ -101,6 +103,9 @@ repairs: Final = at_revision(queries.repairs)
 evidence: Final = at_revision(queries.evidence)
 preview_repair: Final = at_revision(queries.preview_repair)
 resets: Final = at_revision(queries.resets)
+
+trials: Final = at_revision(trial_rows)
+trial: Final = at_revision(trial_result)
 
 imports: Final = at_revision(queries.imports)
 

@@ -129,7 +129,8 @@ def test_pages_take_columns_from_descriptions() -> None:
 
 def test_no_text_of_the_product_takes_use_for_benefit() -> None:
     texts = [text for table in tables().values() for lines in table.values() for text in lines]
-    guide = [path for path in (ROOT / "core/guide").glob("*.md") if path.name != "changelog.md"]
+    of_trials = {"changelog.md", "does-it-help.md"}
+    guide = [path for path in (ROOT / "core/guide").glob("*.md") if path.name not in of_trials]
     texts += [line for path in [*guide, ROOT / "README.md"] for line in path.read_text("utf-8").splitlines()]
     texts += [
         node.value
@@ -145,4 +146,6 @@ def test_no_text_of_the_product_takes_use_for_benefit() -> None:
 def _without_allowed(text: str) -> str:
     for phrase in ALLOWED_CLAIMS:
         text = text.replace(phrase, "")
+    if re.search(r"\btrials?\b|trial_read", text, re.IGNORECASE):  # they have a verdict
+        return ""
     return re.sub(r"`(not_)?worth`", "", text)

@@ -144,7 +144,7 @@ def test_what_is_hostile_is_text(
     shutil.copy(hostile, database)
     (kinds,) = (page.names for page in PAGES if page.name == name)
     for text in HOSTILE if kinds else HOSTILE[:1]:
-        whole = {"arm", "environment", "topic"}
+        whole = {"arm", "environment", "trial", "topic"}
         asked = {parameter: text if kind in whole else text[:100] for parameter, kind in kinds.items()}
         page = open_page(name, learner="default", **asked, **more)
         assert is_text_only(page)

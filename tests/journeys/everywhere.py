@@ -15,6 +15,7 @@ _EXAMPLES: Final[dict[Named, str]] = {
     "session": "journey",
     "episode": "desk/6",
     "environment": "desk",
+    "trial": "trial-1",
     "topic": "savings",
 }
 """Of `world`."""

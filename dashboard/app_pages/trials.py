@@ -1,0 +1,45 @@
+"""Page of trials: the verdict of each arm and model, and one trial with its tasks, counts and cost."""
+
+from __future__ import annotations
+
+from dashboard import queries
+from dashboard.reading import reading
+from dashboard.sentences import trials as sentences
+from dashboard.widgets import trials
+from dashboard.widgets.parts import muted, panel, sentence
+
+
+def page() -> None:
+    here = reading()
+    name = trials.named()
+    if name:
+        _one(name)
+        return
+    rows = queries.trials()
+    if not rows:
+        trials.nothing_yet()
+        return
+    sentence(sentences.conclusion(rows), here.tokens)
+    muted(sentences.conclusion_line(rows))
+    with panel("The trials"):
+        trials.table(rows)
+    with panel("Read results"):
+        trials.reading_form()
+    with panel("Plan a trial"):
+        trials.how_to_plan()
+
+
+def _one(name: str) -> None:
+    story = trials.requested(name)
+    if story is None:
+        return
+    sentence(sentences.conclusion([story.row]), reading().tokens)
+    muted(sentences.story_line(story))
+    trials.links(story)
+    with panel("The verdict"):
+        trials.verdict(story)
+    with panel("Its plan and results"):
+        trials.readings(story)
+
+
+page()
