@@ -10,7 +10,7 @@ from core.records.counts import number_of
 
 if TYPE_CHECKING:
     from core.records.estimate import Estimate
-    from core.records.trial import BySide, TrialFigures, TrialPlanned, TrialRow, TrialVerdict
+    from core.records.trial import BySide, TasksNeeded, TrialFigures, TrialPlanned, TrialRow, TrialVerdict
 
 WHY: Final[Mapping[str, str]] = {
     "few_tasks": "planned tasks are left, or there are too few tasks",
@@ -66,7 +66,7 @@ def limits(one: TrialVerdict) -> list[str]:
     sentences = []
     if shown.n_could_not_tell:
         sentences.append(
-            f"{shown.n_could_not_tell:,} of {number_of(len(shown.tasks), 'task')} could not tell."
+            f"{shown.n_could_not_tell:,} of {number_of(len(shown.tasks), 'task')} could not show a difference."
         )
     sentences += [
         f"{_by_side(counts)} {words}."
@@ -114,12 +114,7 @@ def planned(answer: TrialPlanned) -> list[str]:
     lines = [
         f"{number_of(len(plan.tasks), 'task')}, {number_of(plan.repeats, 'repeat')}, "
         f"{number_of(price.n_cells, 'run')} on all sides. More tasks help more than more repeats.",
-        *(
-            f"{_condition(one.base_rate)}{_range(one.effect)} show an effect of {plan.smallest:g} "
-            f"{'points' if plan.metric == 'success' else 'per cent of tokens'}, "
-            f"{_range(one.none)} show that there is none."
-            for one in answer.needed
-        ),
+        *(_size(plan.smallest, one) for one in answer.needed),
         f"The spread between tasks is that of {number_of(answer.spread_tasks, 'recorded task')}."
         if answer.spread_tasks
         else "The spread between tasks is a default: fewer than ten recorded tasks have two attempts.",
@@ -133,13 +128,20 @@ def planned(answer: TrialPlanned) -> list[str]:
     return [*lines, *answer.notes]
 
 
-def _condition(base_rate: float | None) -> str:
-    return "" if base_rate is None else f"If {base_rate:.0%} are solved without it: "
+def _size(smallest: float, one: TasksNeeded) -> str:
+    """Return the tasks that a verdict takes at one base rate: for an even effect, and for one that varies."""
+    effect, none = _tasks(one.effect), _tasks(one.none)
+    if one.base_rate is None:
+        return f"{effect} show a change of cost of {smallest:g}%, {none} that there is none."
+    return (
+        f"If {one.base_rate:.0%} are solved without it, {effect} show {smallest:g} points, {none} no effect."
+    )
 
 
-def _range(tasks: tuple[int | None, int | None]) -> str:
-    low, high = ("more than 5,000" if one is None else f"{one:,}" for one in tasks)
-    return f"{low} tasks" if low == high else f"{low} to {high} tasks"
+def _tasks(pair: tuple[int | None, int | None]) -> str:
+    """Return a range of tasks."""
+    even, varied = ("more than 3,000" if one is None else f"{one:,}" for one in pair)
+    return f"{even} tasks" if even == varied else f"{even} to {varied} tasks"
 
 
 def _words_of(row: TrialRow) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Final, Literal, get_args
+from typing import Annotated, Final, Literal, TypedDict, get_args
 
 import msgspec
+from msgspec import Meta
 from msgspec.structs import force_setattr
 
 from core.errors import InvalidInput
@@ -284,7 +285,17 @@ class TrialFigures:
     alone: bool
 
 
-# Answers
+# Requests and answers
+
+
+class TrialOptions(TypedDict, total=False):
+    """Options of a plan about how its tasks run."""
+
+    model: Annotated[str, Meta(description="The model that runs the tasks.", extra={"default": ""})]
+    harness: Annotated[str, Meta(description="The harness that runs them.", extra={"default": ""})]
+    grader: Annotated[str, Meta(description="Name of what grades the runs.", extra={"default": ""})]
+    grader_digest: Annotated[str, Meta(description="Digest of what grades the runs.", extra={"default": ""})]
+    workers: Annotated[int, Meta(description="Runs at the same time.", extra={"default": 1})]
 
 
 class TasksNeeded(msgspec.Struct, frozen=True, kw_only=True):
@@ -364,7 +375,7 @@ class TrialStory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrialRead(msgspec.Struct, frozen=True, kw_only=True):
-    """What reading results changed; ``id`` None = nothing, because all cells were known.
+    """The change by results that were read; ``id`` None = none, because all cells were known.
 
     ``n_new`` cells are new, ``n_regraded`` have another grade. ``n_runs`` recorded runs are of the trial.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from msgspec.structs import replace
@@ -22,6 +23,7 @@ from core.records.run import Usage
 from core.records.trial import (
     TRIAL_SIDES,
     Cell,
+    Open,
     TrialResults,
     TrialSide,
     TrialTask,
@@ -58,7 +60,7 @@ def regraded(results: TrialResults, *sides: TrialSide) -> TrialResults:
     return replace(results, cells=tuple(cells))
 
 
-def grades(context: Context, trial: str) -> set[tuple[str, float]]:
+def grades_by_side(context: Context, trial: str) -> set[tuple[str, float]]:
     (one,) = trial_result(context, trial).row.verdicts
     return {
         (side, grade)
@@ -74,6 +76,9 @@ def test_a_plan_names_its_tasks_in_an_order_of_its_seed(tmp_path: Path) -> None:
     assert first.plan.tasks != second.plan.tasks != TASKS
     assert (first.id, first.price.n_cells, first.price.money) == ("trial-1", 80, None)
     assert [one.trial for one in trials(context)] == ["trial-2", "trial-1"]
+    assert [one.base_rate for one in first.needed] == [0.2, 0.6, 0.9]
+    (cost,) = plan_trial(context, ARM, TASKS, metric="cost", preview=True).needed
+    assert (cost.base_rate, first.spread_tasks) == (None, 0)
     assert plan_trial(context, ARM, TASKS, preview=True).id is None
     assert len(trials(context)) == 2
     with pytest.raises(InvalidInput):
@@ -102,6 +107,27 @@ def test_tasks_come_from_a_folder_a_file_or_an_environment(tmp_path: Path) -> No
     assert plan_trial(context, ARM, environment="sums").plan.tasks == (TrialTask(name="one"),)
     with pytest.raises(NotFound):
         plan_trial(context, ARM, environment="other")
+
+
+def test_the_spread_of_difficulty_is_that_of_recorded_episodes_of_the_model(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    for task in range(12):
+        for attempt in range(3):
+            record_step(
+                context,
+                f"{task}/{attempt}",
+                environment="sums",
+                task=f"t{task}",
+                model="large",
+                name="add",
+                reward=task % 2,
+                finished=True,
+            )
+    easy_or_hard = plan_trial(context, ARM, environment="sums", model="large")
+    assert (len(easy_or_hard.plan.tasks), easy_or_hard.spread_tasks) == (12, 12)
+    usual = plan_trial(context, ARM, environment="sums", model="small")
+    assert usual.spread_tasks == 0
+    assert usual.needed != easy_or_hard.needed
 
 
 def test_a_price_is_that_of_recorded_runs_of_the_model(tmp_path: Path) -> None:
@@ -145,14 +171,14 @@ def test_without_a_plan_the_same_results_are_one_trial_and_others_another(tmp_pa
 def test_a_grade_changes_only_where_both_sides_were_graded_again(tmp_path: Path) -> None:
     context = context_at(tmp_path / "a.db")
     read_trial(context, results_of())
-    before = grades(context, "trial-1")
+    before = grades_by_side(context, "trial-1")
     assert read_trial(context, regraded(results_of(), "with")).id is None
-    assert grades(context, "trial-1") == before
+    assert grades_by_side(context, "trial-1") == before
     assert read_trial(context, regraded(results_of(), *TRIAL_SIDES)).n_regraded == 40
-    assert {grade for _, grade in grades(context, "trial-1")} == {0.5}
+    assert {grade for _, grade in grades_by_side(context, "trial-1")} == {0.5}
     named = replace(regraded(results_of(), "with"), rescored=TRIAL_SIDES)
     assert read_trial(context, replace(named, cells=results_of().cells)).n_regraded == 40
-    assert grades(context, "trial-1") == before
+    assert grades_by_side(context, "trial-1") == before
 
 
 def test_a_task_with_another_content_is_no_task_of_the_plan(tmp_path: Path) -> None:
@@ -213,5 +239,6 @@ def test_every_reason_has_words_and_a_verdict_states_what_limits_it(tmp_path: Pa
     context = context_at(tmp_path / "a.db")
     row = read_trial(context, results_of(alone=True)).row
     (words,) = explained.verdicts(row)
-    assert words.startswith(f"{ARM} helps: +100 points")
-    assert words.endswith(f"{explained.UNPLANNED} {explained.ALONE}")
+    assert words.startswith(f"{ARM} {row.verdicts[0].figures.word}: +100")
+    assert words.endswith(" ".join([explained.UNPLANNED, explained.ALONE]))
+    assert {*get_args(Open)} == explained.WHY.keys()

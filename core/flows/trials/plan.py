@@ -11,25 +11,29 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Unpack
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 from msgspec.structs import replace
 
-from core.errors import InvalidInput, NotFound
+from core.errors import InvalidInput, UnknownAct
 from core.files import read_file
 from core.flows.context import Context
 from core.flows.trials import program
 from core.maths.achieved import paid
 from core.maths.episodes import written
 from core.maths.statistics.trials import figures
-from core.maths.statistics.trials.plan import USUAL_CONCENTRATION, difficulty, tasks_needed
+from core.maths.statistics.trials.plan import (
+    USUAL_CONCENTRATION,
+    difficulty,
+    tasks_needed,
+)
 from core.records.arm import check_key
 from core.records.currency import PICO
 from core.records.limits import listed, shown
-from core.records.parameters import ArmKey, Preview
+from core.records.parameters import ArmKey, Preview, completed
 from core.records.times import DAY_MS
 from core.records.trial import (
     MOST_CELLS,
@@ -38,9 +42,9 @@ from core.records.trial import (
     CellKey,
     Metric,
     Past,
-    TasksNeeded,
     TrialFigures,
     TrialLine,
+    TrialOptions,
     TrialPlan,
     TrialPlanned,
     TrialPrice,
@@ -73,8 +77,6 @@ _DIGITS: Final = 16
 _SHOWN_DIGITS: Final = 8
 _SMALLEST: Final = 15.0
 _RECENT_DAYS: Final = 30
-_LEAST_TASKS: Final = 10
-"""Recorded tasks with two attempts from which their spread is known."""
 _SOLVED: Final = 0.5
 _MOST_TASK_BYTES: Final = 16 << 20
 _OWN: Final = "own"
@@ -174,26 +176,20 @@ def plan_trial(
         float, Meta(description="Smallest effect of interest: points of success, or per cent of cost.")
     ] = 15.0,
     metric: Annotated[Metric, Meta(description="What the trial compares.")] = "success",
-    model: Annotated[str, Meta(description="The model that runs the tasks.")] = "",
-    harness: Annotated[str, Meta(description="The harness that runs them.")] = "",
-    grader: Annotated[str, Meta(description="Name of what grades the runs.")] = "",
-    grader_digest: Annotated[str, Meta(description="Digest of what grades the runs.")] = "",
-    workers: Annotated[int, Meta(description="Runs at the same time.")] = 1,
     preview: Preview = False,
+    **options: Unpack[TrialOptions],
 ) -> TrialPlanned:
     """Plan a trial: the same tasks with and without an arm.
 
     The answer has the tasks that a verdict needs, and the price by recorded runs. The plan holds names and digests,
-    and no texts. `undo` reverts it. Raises `InvalidInput` where there are no tasks, `NotFound` for an environment
-    without episodes.
+    and no texts. `undo` reverts it. Raises `InvalidInput` where there are no tasks.
     """
     arms = tuple(dict.fromkeys((arm, *listed("each", each))))
     for key in arms:
         check_key(key)
-    seed = context.entropy()
-    attempts: list[tuple[int, int]] = []
+    seed, ways = context.entropy(), completed(TrialOptions, options)
 
-    def work(txn: Transaction) -> TrialPlanned:
+    def work(txn: Transaction) -> tuple[TrialPlanned, Sequence[tuple[int, int]]]:
         chosen, notes = _distinct([*tasks, *_of_environment(txn, environment)])
         order = np.random.default_rng(seed).permutation(len(chosen)).tolist()
         plan = TrialPlan(
@@ -204,41 +200,24 @@ def plan_trial(
             repeats=repeats,
             smallest=smallest,
             metric=metric,
-            model=model,
-            harness=harness,
-            grader=grader or environment or "",
-            grader_digest=grader_digest,
-            workers=workers,
+            **ways | {"grader": ways["grader"] or environment or ""},
         )
         number = add_trial(txn, TrialLine(id=_OWN, plan=plan), txn.own)
         txn.audit("trial", f"trial-{number}", {"form": "plan"})
-        attempts[:] = _attempts(txn, plan)
-        return TrialPlanned(
+        planned = TrialPlanned(
             id=f"trial-{number}",
             plan=plan,
             needed=(),
-            spread_tasks=len(attempts),
+            spread_tasks=0,
             price=_price(txn, plan),
             notes=tuple(notes),
         )
+        return planned, _attempts(txn, plan)
 
-    if preview:
-        answer = replace(context.rehearse("ingest", work, create=True), id=None)
-    else:
-        answer = context.write("ingest", work, create=True)
-    return replace(answer, needed=_needed(answer.plan, attempts))
-
-
-def _needed(plan: TrialPlan, attempts: Sequence[tuple[int, int]]) -> tuple[TasksNeeded, ...]:
-    """Return the tasks that verdicts need, outside of the write because it takes seconds."""
-    solved, runs = np.array(attempts, dtype=np.int64).reshape(-1, 2).T
-    return tasks_needed(
-        plan.smallest,
-        metric=plan.metric,
-        repeats=plan.repeats,
-        concentration=difficulty(solved, runs) or USUAL_CONCENTRATION,
-        n_together=len(plan.arms),
-    )
+    done = context.rehearse if preview else context.write
+    planned, attempts = done("ingest", work, create=True)
+    sized = _sized(planned, attempts)  # after the write: it takes seconds
+    return replace(sized, id=None) if preview else sized
 
 
 def _of_environment(txn: Transaction, environment: str | None) -> list[TrialTask]:
@@ -246,7 +225,7 @@ def _of_environment(txn: Transaction, environment: str | None) -> list[TrialTask
         return []
     names = tasks_of_environment(txn, environment)
     if not names:
-        raise NotFound(
+        raise InvalidInput(
             f"There is no episode with a task in environment {environment[:80]!r}.",
             next_step="Name one that armscope episodes lists, or name the tasks.",
         )
@@ -261,17 +240,31 @@ def _version(facts: Facts, arm: str) -> str:
 
 
 def _attempts(facts: Facts, plan: TrialPlan) -> list[tuple[int, int]]:
-    """Return solved and all recorded attempts by task, of this model and grader; none below ten such tasks."""
+    """Return solved and all recorded attempts by task, of this model and grader, where there are two or more."""
     scales = declared_scales(facts)
     by_task: dict[str, list[float]] = defaultdict(list)
     for environment_no, task, total in attempts_of(facts, plan.grader, plan.model):
         value = paid(written(float(total)), scales.get(environment_no))
         if value is not None:
             by_task[task].append(value)
-    counted = [
+    return [
         (sum(one > _SOLVED for one in values), len(values)) for values in by_task.values() if len(values) > 1
     ]
-    return counted if len(counted) >= _LEAST_TASKS else []
+
+
+def _sized(planned: TrialPlanned, attempts: Sequence[tuple[int, int]]) -> TrialPlanned:
+    """Return a plan with the tasks that it needs, by the recorded spread of difficulty or the usual one."""
+    plan = planned.plan
+    n_solved, n_runs = np.array(attempts, dtype=np.int64).reshape(-1, 2).T
+    fitted = difficulty(n_solved, n_runs)
+    needed = tasks_needed(
+        plan.smallest,
+        metric=plan.metric,
+        repeats=plan.repeats,
+        concentration=USUAL_CONCENTRATION if fitted is None else fitted,
+        n_together=len(plan.arms),
+    )
+    return replace(planned, needed=needed, spread_tasks=0 if fitted is None else len(attempts))
 
 
 def _price(facts: Facts, plan: TrialPlan) -> TrialPrice:
@@ -291,7 +284,7 @@ def _price(facts: Facts, plan: TrialPlan) -> TrialPrice:
 
 
 @dataclass
-class _Trial:
+class _Study:
     """A trial: its first fact, its plan if it has one, its readings and their cells by key."""
 
     first: TrialFact
@@ -362,34 +355,34 @@ def _merged(known: Mapping[CellKey, Cell], results: TrialResults) -> dict[CellKe
     return merged
 
 
-def _trials(facts: Facts) -> list[_Trial]:
+def _trials(facts: Facts) -> list[_Study]:
     """Return the trials of a learner, the oldest first."""
-    trials: list[_Trial] = []
-    planned: dict[str, _Trial] = {}
+    trials: list[_Study] = []
+    planned: dict[str, _Study] = {}
     for fact in trial_facts(facts):
         if isinstance(fact.content, TrialPlan):
-            planned[fact.line_id] = _Trial(fact, fact.content)
+            planned[fact.line_id] = _Study(fact, fact.content)
             trials.append(planned[fact.line_id])
             continue
         trial = planned.get(fact.plan) or _continued(trials, fact.content)
         if trial is None:
-            trial = _Trial(fact, None)
+            trial = _Study(fact, None)
             trials.append(trial)
         trial.read(fact, fact.content)
     return trials
 
 
-def _continued(trials: Sequence[_Trial], results: TrialResults) -> _Trial | None:
+def _continued(trials: Sequence[_Study], results: TrialResults) -> _Study | None:
     return next((one for one in reversed(trials) if one.plan is None and one.goes_on_with(results)), None)
 
 
-def _named(trials: Sequence[_Trial], name: str) -> _Trial:
+def _named(trials: Sequence[_Study], name: str) -> _Study:
     """Return the trial of an id such as trial-3, or of its number."""
     number = name.removeprefix("trial-").removeprefix("#")
     for one in trials:
         if number in {str(fact.number) for fact in (one.first, *one.readings)}:
             return one
-    raise NotFound(
+    raise UnknownAct(
         f"There is no trial {name[:80]!r} in this learner.",
         next_step="Use an id that armscope trial list shows.",
     )
@@ -411,7 +404,7 @@ def read_trial(
     """Read the results of a trial, and return its verdicts.
 
     Reading a file again, grown or whole, changes nothing else. Runs of the cells' sessions teach nothing from then
-    on, also if they were recorded before. `undo` reverts it. Raises `NotFound` for an unknown plan, and
+    on, also if they were recorded before. `undo` reverts it. Raises `UnknownAct` for an unknown plan, and
     `InvalidInput` where the results are of another arm.
     """
     if len(results.cells) > MOST_CELLS:
@@ -452,10 +445,10 @@ def read_trial(
     return context.write("ingest", work, create=True)
 
 
-def _planned(trials: Sequence[_Trial], name: str, results: TrialResults) -> _Trial:
+def _planned(trials: Sequence[_Study], name: str, results: TrialResults) -> _Study:
     trial = _named(trials, name)
     if trial.plan is None:
-        raise NotFound(
+        raise UnknownAct(
             f"Trial {trial.first.id} has no plan.", next_step="Name a plan that armscope trial list shows."
         )
     if results.arm and results.arm not in trial.plan.arms:
@@ -466,12 +459,12 @@ def _planned(trials: Sequence[_Trial], name: str, results: TrialResults) -> _Tri
     return trial
 
 
-def _line_of(trial: _Trial | None, results: TrialResults) -> TrialLine:
+def _line_of(trial: _Study | None, results: TrialResults) -> TrialLine:
     of = trial.first.line_id if trial is not None and trial.plan is not None else ""
     return TrialLine(id=_OWN, results=results, of=of)
 
 
-def _notes(trial: _Trial) -> list[str]:
+def _notes(trial: _Study) -> list[str]:
     if not trial.other_tasks:
         return []
     names = ", ".join(sorted(trial.other_tasks))
@@ -496,7 +489,7 @@ def trial_result(
 ) -> TrialStory:
     """Return one trial: its plan, its readings, and what it shows of each arm and model.
 
-    Raises `NotFound`.
+    Raises `UnknownAct`.
     """
     with context.reading() as snapshot:
         one = _named(_trials(snapshot), trial)
@@ -509,7 +502,7 @@ def trial_result(
         )
 
 
-def _row(facts: Facts, trial: _Trial) -> TrialRow:
+def _row(facts: Facts, trial: _Study) -> TrialRow:
     source, arm, about, _ = trial.source
     named = [one for one in (arm, *(cell.arm for cell in trial.cells.values())) if one]
     arms = tuple(dict.fromkeys(named)) if trial.plan is None else trial.plan.arms
@@ -526,7 +519,7 @@ def _row(facts: Facts, trial: _Trial) -> TrialRow:
     )
 
 
-def _verdicts(facts: Facts, trial: _Trial, arms: Sequence[str]) -> tuple[TrialVerdict, ...]:
+def _verdicts(facts: Facts, trial: _Study, arms: Sequence[str]) -> tuple[TrialVerdict, ...]:
     plan = trial.plan
     shown = figures([*trial.cells.values()], plan, alone=trial.alone)
     day = trial.readings[-1].at_ms // DAY_MS
