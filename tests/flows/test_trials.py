@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 from msgspec.structs import replace
 
-from core.errors import InvalidInput, NotFound
+from core.errors import InvalidInput, UnknownAct
 from core.explained import trials as explained
 from core.flows import queries
 from core.flows.context import Context
@@ -105,7 +105,7 @@ def test_tasks_come_from_a_folder_a_file_or_an_environment(tmp_path: Path) -> No
     assert len(planned.notes) == 2
     record_step(context, "sums/1", environment="sums", name="add", reward=1, finished=True, task="one")
     assert plan_trial(context, ARM, environment="sums").plan.tasks == (TrialTask(name="one"),)
-    with pytest.raises(NotFound):
+    with pytest.raises(InvalidInput):
         plan_trial(context, ARM, environment="other")
 
 
@@ -190,7 +190,7 @@ def test_a_task_with_another_content_is_no_task_of_the_plan(tmp_path: Path) -> N
     assert "t0" in answer.notes[-1]
     with pytest.raises(InvalidInput):
         read_trial(context, replace(results_of(), arm="skill:own:other"), plan="trial-1")
-    with pytest.raises(NotFound):
+    with pytest.raises(UnknownAct):
         read_trial(context, results_of(), plan="trial-9")
 
 
