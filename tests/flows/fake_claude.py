@@ -75,8 +75,9 @@ def main() -> int:
     used.parent.mkdir(exist_ok=True)
     used.write_text(Path(options.settings).read_text())
     layers = [read(home / ".claude" / "settings.json"), read(Path(".claude/settings.json"))]
-    if "FAKE_DEAF" not in os.environ:
-        layers.append(read(Path(options.settings)))
+    layers.append(read(Path(options.settings)))
+    if "FAKE_DEAF" in os.environ:  # an administrator's settings go before those of the run
+        layers[-1] = {"permissions": {"allow": layers[-1]["permissions"]["allow"]}}
     settings = merged(layers)
     has = {name: (call("Skill", {"skill": name}), text) for name, text in skills(home, settings)}
     own = {name: (call(name, {}), text) for name, text in tools(home, settings)}
@@ -103,6 +104,9 @@ def main() -> int:
         say({**result, "total_cost_usd": 0.0})
         return 1
     for use, text in {**has, **own}.values():
+        is_asked = use["name"] == "Skill" or use["name"].startswith("mcp__")
+        if is_asked and not any(f"{use['name']}__".startswith(f"{one}__") for one in settings["allow"]):
+            continue  # no person is there to permit it
         for line in text.splitlines():
             if line.startswith(f"{task} = "):
                 say({"type": "assistant", "message": {"content": [use]}})

@@ -288,7 +288,7 @@ def test_every_run_gets_the_same_settings_but_for_the_arm(desk: Machine) -> None
     assert json.loads(one) == {
         "skillOverrides": {"other": "name-only"},
         "enabledPlugins": {},
-        "permissions": {"allow": ["Edit", "mcp__github"], "deny": ["mcp__mail__*"]},
+        "permissions": {"allow": ["Skill", "Edit", "mcp__github"], "deny": ["mcp__mail__*"]},
         "disableAllHooks": True,
         "disableClaudeAiConnectors": True,
         "autoMemoryEnabled": False,

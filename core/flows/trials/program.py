@@ -3,8 +3,8 @@
 
 Read it before you run it. Without ``--yes`` it starts nothing: it shows the tasks, the sides, the price, the hooks,
 and the servers and tools that are off. It needs Python 3.11 or later on Linux or macOS, and no other package. It
-holds no key, and gives the agent no permission beyond the rules that you name with ``--allow``. You can stop it at
-any time: the same command goes on.
+holds no key. It permits skills, and what you name with ``--allow``, and nothing else that the agent would ask for.
+You can stop it at any time: the same command goes on.
 """
 
 from __future__ import annotations
@@ -486,7 +486,7 @@ class Trial:
         deny = [*(servers if has_server else ["mcp__*"]), *way.get("deny", ())]
         return {
             **self.config["own"],
-            "permissions": {"allow": self.options.allow, "deny": deny},
+            "permissions": {"allow": ["Skill", *self.options.allow], "deny": deny},
             "disableAllHooks": not self.options.hooks,
             "disableClaudeAiConnectors": not self.is_on("mcp__claude_ai"),
             "autoMemoryEnabled": False,
