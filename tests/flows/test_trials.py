@@ -9,6 +9,7 @@ from typing import get_args
 import pytest
 from msgspec.structs import replace
 
+from core.doors.cli import main
 from core.errors import InvalidInput, UnknownAct
 from core.explained import trials as explained
 from core.flows import queries
@@ -19,6 +20,7 @@ from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.trials.plan import plan_trial, read_trial, tasks_in, trial_result, trials
+from core.formats.trial_lines import VERSION, TrialHeader, line_of
 from core.records.run import Usage
 from core.records.trial import (
     TRIAL_SIDES,
@@ -233,6 +235,22 @@ def test_results_are_equal_in_another_learner(tmp_path: Path) -> None:
     assert theirs.row.verdicts == ours.row.verdicts
     assert read_trial(copy, results_of(plan=1)).id is None
     assert is_clean(copy)
+
+
+@pytest.mark.parametrize(
+    ("solves", "fail_on", "code"),
+    [("without", "harms", 3), ("without", "open,missing", 0), ("with", "harms,open", 0), ("with", "", 0)],
+)
+def test_a_command_ends_with_three_where_a_verdict_is_one_to_fail_on(
+    tmp_path: Path, solves: TrialSide, fail_on: str, code: int
+) -> None:
+    header = TrialHeader(armscope_trial=VERSION, arm=ARM)
+    file = tmp_path / "cells.jsonl"
+    file.write_bytes(b"".join(map(line_of, (header, *results_of(solves=solves).cells))))
+    words = ["trial", "read", str(file), "--database", str(tmp_path / "a.db"), "--json"]
+    with pytest.raises(SystemExit) as ended:
+        main([*words, *(["--fail-on", fail_on] if fail_on else [])])
+    assert ended.value.code == code
 
 
 def test_every_reason_has_words_and_a_verdict_states_what_limits_it(tmp_path: Path) -> None:

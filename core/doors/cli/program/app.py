@@ -1,6 +1,7 @@
 """App: the program itself: the options every command takes, exit codes, the one shape of answers and errors.
 
-Exit codes: 0 done, 1 failed (also: verify found differences), 2 the command line was wrong.
+Exit codes: 0 done, 1 failed (also: verify found differences), 2 the command line was wrong, 3 a trial has a verdict
+that its command was to fail on.
 """
 
 from __future__ import annotations
