@@ -147,7 +147,8 @@ def planned(loop: Any) -> Any:  # noqa: ANN401 - a loop, or its awaitable
     """Return the plan of a trial's loop, which holds functions, too."""
 
     async def plan_later() -> TrialPlan:
-        return planned(await loop)
+        plan: TrialPlan = (await loop).plan
+        return plan
 
     return plan_later() if inspect.isawaitable(loop) else loop.plan
 

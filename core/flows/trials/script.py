@@ -44,20 +44,10 @@ def script(
 ) -> str:
     """Return the text of a program that runs a plan, without a key and without a permission bypass.
 
-    Parameters
-    ----------
-    plan, plan_no
-        The plan and its number.
-    harness
-        ``claude`` starts ``claude -p``, and ``command`` the person's own command.
-    tasks
-        The folder with a folder for each task; needed for ``claude``.
-    command, grade
-        Words of the agent's command, and of the one that grades. Default: ``claude``, and each task's own ``grade``.
-    price_usd
-        US dollars of a run, from recorded runs; None = unknown.
-    home, managed
-        The home folder, and files of settings that an administrator manages.
+    ``tasks`` is the folder with a folder for each task. ``command`` and ``grade`` are words of the agent's command
+    (default ``claude``) and of the grader's (default: each task's own ``grade``). ``price_usd`` is that of a recorded
+    run. ``managed`` are files of settings that an administrator manages. Raises `NotApplicable` for an arm without a
+    way to leave it out.
     """
     if harness not in get_args(Harness):
         raise InvalidInput(
