@@ -322,7 +322,7 @@ def _rows(n_worlds: int) -> Iterator[Row]:
 def _rows_of_many(n_worlds: int) -> Iterator[Row]:
     helpful = np.where(np.arange(_MANY) == 0, 0.2, 0.0)
     plans = tasks_needed(20.0, repeats=2, n_together=_MANY, seed=1)
-    n_tasks = next(one.effect[0] or 1 for one in plans if one.base_rate == 0.6)
+    n_tasks = next(one.effect[1] or 1 for one in plans if one.base_rate == 0.6)
     for place, (name, is_one) in enumerate((("thirty arms, one helps", True), ("thirty arms, sd 8", False))):
         n_false = n_missed = n_due = 0
         excess = []

@@ -37,6 +37,8 @@ LEAST_FITTED: Final = 10
 _SIMULATED: Final = 500
 _MARGIN: Final = 2 * math.sqrt(POWER * (1 - POWER) / _SIMULATED)
 """Twice the error of a simulated power."""
+_MIDDLE: Final = 0.5
+"""Rate whose runs vary most. Effects are planned towards it, so the plan is the longer one of both directions."""
 _GUESS: Final = 12
 """First guess of tasks, in variances of a task's difference by squared effects."""
 _STEP: Final = 1.25
@@ -108,7 +110,7 @@ def tasks_needed(
     return tuple(
         TasksNeeded(
             base_rate=base,
-            effect=both(base, step if base + step <= BASES[-1] else -step, (HELPS, HARMS)),
+            effect=both(base, step if base < _MIDDLE else -step, (HELPS, HARMS)),
             none=both(base, 0.0, (NO_DIFFERENCE,)),
         )
         for base in BASES
