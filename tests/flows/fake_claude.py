@@ -30,7 +30,7 @@ def merged(layers: list[dict[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def skills(home: Path, settings: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def visible_skills(home: Path, settings: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for root in (home / ".claude" / "skills", Path(".claude/skills")):
         for path in sorted(root.glob("*/SKILL.md")):
             if settings["skillOverrides"].get(path.parent.name) != "off":
@@ -79,7 +79,7 @@ def main() -> int:
     if "FAKE_DEAF" in os.environ:  # an administrator's settings go before those of the run
         layers[-1] = {"permissions": {"allow": layers[-1]["permissions"]["allow"]}}
     settings = merged(layers)
-    has = {name: (call("Skill", {"skill": name}), text) for name, text in skills(home, settings)}
+    has = {name: (call("Skill", {"skill": name}), text) for name, text in visible_skills(home, settings)}
     own = {name: (call(name, {}), text) for name, text in tools(home, settings)}
     agents = {path.stem: path.read_text() for path in (home / ".claude" / "agents").glob("*.md")}
     for name, text in agents.items():
@@ -104,8 +104,8 @@ def main() -> int:
         say({**result, "total_cost_usd": 0.0})
         return 1
     for use, text in {**has, **own}.values():
-        is_asked = use["name"] == "Skill" or use["name"].startswith("mcp__")
-        if is_asked and not any(f"{use['name']}__".startswith(f"{one}__") for one in settings["allow"]):
+        needs_rule = use["name"] == "Skill" or use["name"].startswith("mcp__")
+        if needs_rule and not any(f"{use['name']}__".startswith(f"{one}__") for one in settings["allow"]):
             continue  # no person is there to permit it
         for line in text.splitlines():
             if line.startswith(f"{task} = "):

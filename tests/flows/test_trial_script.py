@@ -30,6 +30,19 @@ import os, pathlib, sys
 answer, right = pathlib.Path("answer.txt"), pathlib.Path(os.environ["ARMSCOPE_FOLDER"], "right").read_text()
 sys.exit(0 if answer.exists() and answer.read_text() == right else 1)
 """
+KINDS = ["skill", "plugin", "tool", "server", "agent", "file", "memory", "section"]
+AGENT = """
+import json, os, sys
+name, out = os.environ["ARMSCOPE_TASK"], os.environ["ARMSCOPE_WITHOUT"]
+open("left-over", "x").close()
+calls = [] if out else ["tool:web:search"]
+line = {"grade": float(not out), "usage": {"input": 7, "output": 3, "money": 0.5}, "calls": calls}
+line["listed"] = [] if out else ["tool:web:search"]
+line.update(json.loads(os.environ.get("AGENT_LINE", "{}")))
+open(os.environ["ARMSCOPE_RESULT"], "w").write(json.dumps(line))
+open(os.environ["HOME"] + "/cells", "a").write(os.environ["ARMSCOPE_CELL"] + "\\n")
+"""
+SEARCH = "tool:web:search"
 ODD = ['it\'s "$(touch stolen)"', "-n", "two\nlines", "`touch stolen`", "''' + x", "a\\"]
 """Names that a program would run or take for options, were they not data."""
 
@@ -152,9 +165,6 @@ def with_kind(desk: Machine, kind: str) -> tuple[str, str, list[str]]:
     }
     without = "unknown" if kind == "agent" else "absent"
     return arms[kind], without, options
-
-
-KINDS = ["skill", "plugin", "tool", "server", "agent", "file", "memory", "section"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -353,19 +363,6 @@ def test_what_leads_out_of_a_task_is_refused(desk: Machine) -> None:
 
 
 # The harness command
-
-AGENT = """
-import json, os, sys
-name, out = os.environ["ARMSCOPE_TASK"], os.environ["ARMSCOPE_WITHOUT"]
-open("left-over", "x").close()
-calls = [] if out else ["tool:web:search"]
-line = {"grade": float(not out), "usage": {"input": 7, "output": 3, "money": 0.5}, "calls": calls}
-line["listed"] = [] if out else ["tool:web:search"]
-line.update(json.loads(os.environ.get("AGENT_LINE", "{}")))
-open(os.environ["ARMSCOPE_RESULT"], "w").write(json.dumps(line))
-open(os.environ["HOME"] + "/cells", "a").write(os.environ["ARMSCOPE_CELL"] + "\\n")
-"""
-SEARCH = "tool:web:search"
 
 
 def by_command(desk: Machine, plan: TrialPlan, agent: str = AGENT, **options: Any) -> str:  # noqa: ANN401 - options of a script
