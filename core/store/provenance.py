@@ -33,13 +33,13 @@ Numbered = tuple[str, int]
 _COLUMNS: Final = "learner_id, kind, no, import_no, revision, rank, trace, digest"
 _IN_TRIAL: Final = (
     "SELECT 1 FROM trial_session s JOIN trial t ON t.learner_id = s.learner_id AND t.trial_no = s.trial_no"
-    f" WHERE t.undone = 0 AND t.{ACTIVE} AND s.learner_id = "
+    f" WHERE t.undone = 0 AND t.{ACTIVE} AND s.learner_id = ?1"
 )
 _RUNS_OF_TRIAL: Final = (
-    "SELECT r.run_no FROM run r WHERE r.learner_id = ? AND r.run_no IN ({}) AND (r.class = 'trial' OR EXISTS ("
-    f"{_IN_TRIAL}r.learner_id AND s.session IN (r.session, substr(r.session, 1, {PREFIX_CHARS}) || '*')))"
+    "SELECT r.run_no FROM run r WHERE r.learner_id = ?1 AND r.run_no IN ({}) AND (r.class = 'trial' OR EXISTS ("
+    f"{_IN_TRIAL} AND s.session IN (r.session, substr(r.session, 1, {PREFIX_CHARS}) || '*')))"
 )
-_SESSION_OF_TRIAL: Final = f"{_IN_TRIAL}? AND s.session IN (?, ?) LIMIT 1"
+_SESSION_OF_TRIAL: Final = f"{_IN_TRIAL} AND s.session IN (?, ?) LIMIT 1"
 
 Sources = Mapping[int, Mapping[int, tuple[int, int, int, int]]]
 """Sources of runs: revision, rank, trace and digest, by run and import."""
