@@ -10,6 +10,7 @@ from dashboard.figures.arms import rows
 from dashboard.reading import reading
 from dashboard.sentences import arm as arm_sentences
 from dashboard.sentences import judgement as sentences
+from dashboard.widgets import trials
 from dashboard.widgets.arm import belief, head, ledger
 from dashboard.widgets.parts import compacted, how_it_is_computed, muted, panel, sentence
 from dashboard.wording import literal
@@ -43,6 +44,8 @@ def page() -> None:
         belief.worth(judged, known, index)
     with right, panel("Notes"):
         head.read_notes(arm)
+    with panel("Does it help?"):
+        trials.of_arm(arm)
     with panel("Where the belief comes from"):
         belief.sources(judged)
     with panel("Versions of its definition"):

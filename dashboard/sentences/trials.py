@@ -5,12 +5,14 @@ Only a trial may say that an arm helps or harms. Effects are points of success, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from core.explained import of_hundred
 from core.explained import trials as explained
 from core.explained.table import Table, count, text, time
 from core.records.estimate import Estimate
+from core.records.judgement import Judgement
 from core.records.trial import BySide, TrialFigures, TrialRow, TrialStory, TrialVerdict, TrialWord
 from dashboard import wording
 from dashboard.sentences import Phrase, Sentence, composed
@@ -22,6 +24,8 @@ WORDS: Final[dict[TrialWord, Words]] = {
     "no_difference": Words("no difference"),
     "open": Words("open"),
 }
+OFTEN: Final = 0.25
+"""Share of runs from which an arm is used often."""
 _MOST_NAMED: Final = 3
 _PAST: Final = {"text": "of the past: another text", "model": "of the past: another model"}
 _UNIT: Final = "points"
@@ -159,6 +163,26 @@ def story_line(story: TrialStory) -> Markdown:
     return f"{wording.literal(row.trial)}: {', '.join(parts)}."
 
 
+def used_and_harming(
+    rows: Iterable[TrialRow], judged: Mapping[str, Judgement]
+) -> list[tuple[Verdict, Judgement]]:
+    """Return the verdicts that an arm harms where it is used often, the most used first."""
+    found = with_word(in_force(verdicts(rows)), "harms")
+    pairs = [(one, judged[one.arm]) for one in found if one.arm in judged]
+    often = [pair for pair in pairs if pair[1].mean >= OFTEN]
+    return sorted(often, key=lambda pair: pair[1].mean, reverse=True)
+
+
+def harm_claim(one: Verdict, judged: Judgement) -> tuple[Markdown, Markdown]:
+    """Return the claim that an arm is used often and harms by a trial, and its evidence."""
+    shown = None if one.verdict is None else one.verdict.figures
+    effect = Words("") if shown is None else effect_words(shown.like_these)
+    return (
+        f"{name_of(one.arm)} is used often and harms, by a trial",
+        f"used in {of_hundred(judged.mean)} of 100 runs; {effect} of success",
+    )
+
+
 # One verdict
 
 
@@ -175,6 +199,15 @@ def verdict_words(one: Verdict) -> Words:
     if shown.word == "no_difference":
         return Words(f"no difference above {one.verdict.smallest:g}")
     return WORDS[shown.word]
+
+
+def verdict_line(one: Verdict) -> Markdown:
+    """Return a verdict with its model and effect, as one line."""
+    shown = None if one.verdict is None else one.verdict.figures
+    with_model = f" with {wording.literal(one.model)}" if one.model else Words("")
+    why = f": {why_open(one)}" if why_open(one) else Words("")
+    effect = Words("") if shown is None else effect_words(shown.like_these)
+    return f"**{wording.capital(verdict_words(one))}**{with_model}{why}. {effect}."
 
 
 def why_open(one: Verdict) -> Words:

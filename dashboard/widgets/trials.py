@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path, PurePath
@@ -23,6 +24,7 @@ from dashboard.widgets import address
 from dashboard.widgets.charts import chart
 from dashboard.widgets.opening import open_one, opening_records
 from dashboard.widgets.parts import (
+    both_ends,
     command,
     empty,
     link,
@@ -30,6 +32,7 @@ from dashboard.widgets.parts import (
     not_named,
     quoted,
     section,
+    sign,
     small,
     small_table,
 )
@@ -85,14 +88,14 @@ def nothing_yet() -> None:
 # All trials
 
 
-def table(rows: Sequence[TrialRow]) -> None:
+def table(rows: Sequence[TrialRow], name: str = "trials") -> None:
     """Draw a row for each arm and model, newest first; a click opens the trial."""
     listed = sentences.verdicts(rows)
     one = opening_records(
         sentences.VERDICTS,
         listed,
         _PHONE,
-        name="trials",
+        name=name,
         rest="at",
         alt=f"Table of {wording.things(len(listed), 'verdict')}, newest first",
         cache_key=tuple((row.trial, row.at_ms, row.n_cells) for row in rows),
@@ -105,6 +108,56 @@ def how_to_plan(arm: str = "ARM") -> None:
     """Draw the commands that plan a trial and read its results."""
     section("Plan a trial", "the same tasks with and without the arm; a harness of yours runs them")
     st.code(command(f"trial plan {arm} --tasks FOLDER"), language=None, wrap_lines=True)
+
+
+# One arm
+
+
+def of_arm(arm: str) -> None:
+    """Draw whether an arm helps: its newest verdict, the earlier ones, and the command for another trial."""
+    listed = sentences.of_arm(queries.trials(), arm)
+    section("Does it help?", "by trials: the same tasks with and without it")
+    if not listed:
+        muted("Not tried yet. Its belief shows how often it is used, and a trial shows whether it helps.")
+    for one in sentences.in_force(listed):
+        if one.verdict is not None:
+            st.markdown(sentences.verdict_line(one))
+            muted(sentences.limits_of(one.verdict))
+    if sentences.with_word(sentences.in_force(listed), "harms"):
+        _exclusion(arm)
+    if listed:
+        table([*{one.row.trial: one.row for one in listed}.values()], name="trials of arm")
+    st.code(command(f"trial plan {shlex.quote(arm)} --tasks FOLDER"), language=None, wrap_lines=True)
+    link(pages.TRIALS, "Trials and experiments")
+
+
+def _exclusion(arm: str) -> None:
+    """Draw the button that excludes an arm from prompts, or lets it back in."""
+    settings = reading().frame.settings
+    is_excluded = arm in settings.excluded_arms
+    st.button(
+        "Let it back in" if is_excluded else "Exclude it from prompts",
+        icon=":material/login:" if is_excluded else ":material/block:",
+        disabled=not reading().may("settings"),
+        key="exclude by trial",
+        on_click=actions.send_exclusion,
+        args=((arm,),),
+        kwargs={"excluded": not is_excluded, "before": settings},
+    )
+    result(actions.EXCLUSION)
+
+
+def used_and_harming() -> None:
+    """Draw a row for each arm that is used often and harms by a trial; nothing without one."""
+    rows = queries.trials()
+    harms = sentences.with_word(sentences.in_force(sentences.verdicts(rows)), "harms")
+    if not harms:
+        return
+    for one, judged in sentences.used_and_harming(rows, queries.judgements()):
+        claim, evidence = sentences.harm_claim(one, judged)
+        with both_ends(wrap=False):
+            st.markdown(f"{sign('critical')}&nbsp; **{claim}**  \n{small(evidence)}")
+            link(pages.ARM, "Open arm", **{address.ARM: one.arm})
 
 
 # One trial
