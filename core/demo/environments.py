@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from core.demo.world import MODELS, START_MS, at
 from core.formats.armscope import write
 from core.records.episode import Episode, FindingKind, Pattern, Scale, ScaleLine, Step
+from core.records.trial import TRIAL_SIDES, Cell, TrialPlan, TrialResults, TrialTask
 
 Dice = np.random.Generator
 Midway = Callable[[Dice, int], Sequence[Step]]
@@ -284,3 +285,37 @@ def _attempts(generated: Sequence[Episode]) -> Iterator[Episode]:
             model=MODELS[model].name,
             at_ms=START_MS + index * every_ms,
         )
+
+
+# Trials
+
+TASKS: Final = tuple(TrialTask(name=f"ticket-{number:02}") for number in range(1, 41))
+_PROB_ENDS_EARLY: Final = 0.1
+"""Share of tasks that every run solves, and of those that none does: they can't tell."""
+
+
+def trial_results(dice: Dice, plan: TrialPlan, lift: float, at_ms: int) -> TrialResults:
+    """Return the results of a plan's tasks on both sides; the arm adds ``lift`` to the share of solved runs."""
+    (arm,) = plan.arms
+    cells = []
+    for task in plan.tasks:
+        place = float(dice.random())
+        share = round(place) if min(place, 1 - place) < _PROB_ENDS_EARLY else 0.5 - 0.6 * lift
+        for repeat in range(1, plan.repeats + 1):
+            for side in TRIAL_SIDES:
+                is_with = side == "with"
+                solved = share + lift * (is_with and 0 < share < 1)
+                cells.append(
+                    Cell(
+                        task=task.name,
+                        repeat=repeat,
+                        side=side,
+                        grade=float(dice.random() < solved),
+                        tokens=int(9_000 * dice.lognormal(0.12 * is_with, 0.25)),
+                        presence="called" if is_with else "absent",
+                        used=int(is_with),
+                        model=plan.model,
+                        at_ms=at_ms,
+                    )
+                )
+    return TrialResults(source="lines", cells=tuple(cells), arm=arm, harness="command")

@@ -197,12 +197,20 @@ class TakeBack:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TryOut:
+    """Plan a trial of an arm and read its results: it adds ``lift`` to the share of runs that solve a task."""
+
+    arm: str
+    lift: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Act:
     """An act of a person at a time."""
 
     at_ms: int
     actor: Actor
-    does: Change | StartAgain | Judge | TakeBack | Bring | Define | Evaluate | Compare | AskFor
+    does: Change | StartAgain | Judge | TakeBack | Bring | Define | Evaluate | Compare | AskFor | TryOut
 
 
 STORY: Final = (
@@ -271,6 +279,13 @@ STORY: Final = (
         ),
     ),
 )
+
+
+TRIALS: Final = (
+    Act(at_ms=END_MS - 2 * HOUR_MS, actor=JON, does=TryOut(arm="skill:code-review:main", lift=0.45)),
+    Act(at_ms=END_MS - HOUR_MS, actor=MARA, does=TryOut(arm="memory:preference:reply-in-german", lift=-0.45)),
+)
+"""They are no part of the story, because they change nothing in its runs."""
 
 
 def later_judgements(runs: Sequence[DemoRun], rng: np.random.Generator) -> list[Act]:

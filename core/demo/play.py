@@ -16,11 +16,12 @@ import msgspec
 import numpy as np
 
 from core.demo.agent import DemoRun, Request, answer, requests
-from core.demo.environments import DESK, RECORDED_MS, paid_for, recordings
+from core.demo.environments import DESK, RECORDED_MS, TASKS, paid_for, recordings, trial_results
 from core.demo.people import (
     AGENT,
     JON,
     STORY,
+    TRIALS,
     Act,
     AskFor,
     Bring,
@@ -31,12 +32,14 @@ from core.demo.people import (
     Judge,
     StartAgain,
     TakeBack,
+    TryOut,
     later_judgements,
 )
 from core.demo.reviewing import review
 from core.demo.world import (
     END_MS,
     LEARNER,
+    MODELS,
     N_RUNS,
     OUTAGE_MS,
     PROB_SOLVED,
@@ -54,6 +57,7 @@ from core.flows.queries import DEMO_ORIGIN
 from core.flows.queues import add_queue, add_rubric
 from core.flows.select import select
 from core.flows.settings import change
+from core.flows.trials.plan import plan_trial, read_trial
 from core.flows.upload import ReceivedFile, import_uploaded
 from core.records.alike import alike
 from core.records.evaluation import EvaluationOrder
@@ -119,6 +123,7 @@ class _Player:
     """The world under way: what is known, what people still have to do, what was seen last."""
 
     def __init__(self, store: Store, seed: int) -> None:
+        self._seed = seed
         self.rng = np.random.Generator(np.random.PCG64(seed))
         self.plan = _Plan()
         self._arms = planted(seed)
@@ -134,7 +139,7 @@ class _Player:
             identity=lambda: f"{DEMO_ORIGIN}{seed}",
         )
         recorded = Bring(name="environments.jsonl", content=recordings(seed))
-        story = [*STORY, *review(seed), Act(at_ms=RECORDED_MS, actor=JON, does=recorded)]
+        story = [*STORY, *review(seed), *TRIALS, Act(at_ms=RECORDED_MS, actor=JON, does=recorded)]
         self._due = [(act.at_ms, stream, act) for stream, act in enumerate(story)]
         heapq.heapify(self._due)
         self._n_acts = len(self._due)
@@ -237,8 +242,18 @@ class _Player:
                 rubric=what.rubric,
                 due_days=None,  # whenever the demo is looked at, it would be overdue
             )
+        elif isinstance(what, TryOut):
+            self._try_out(context, what)
         else:
             assert_never(what)
+
+    def _try_out(self, context: Context, tried: TryOut) -> None:
+        """Plan a trial and read its results, which change nothing in the runs of the world."""
+        dice = np.random.Generator(np.random.PCG64([self._seed, 6, len(tried.arm)]))
+        seeded = replace(context, entropy=lambda: int(dice.integers(1 << 63)))
+        planned = plan_trial(seeded, tried.arm, TASKS, model=MODELS[0].name, grader="desk tests")
+        results = trial_results(dice, planned.plan, tried.lift, context.clock())
+        read_trial(seeded, results, plan=planned.id)
 
     def _judge(self, context: Context, judged: Judge) -> None:
         """Reward; what the written story says of an arm no run has shown yet in a small world is left out."""

@@ -37,6 +37,7 @@ _MANY: Final[dict[ActionName, tuple[str, str, str]]] = {
     "outcome": ("stated", "outcome", "outcomes"),
     "evaluation": ("made", "evaluation", "evaluations"),
     "choice": ("made", "choice", "choices"),
+    "trial": ("added", "plan or result of a trial", "plans and results of trials"),
     "rubric": ("defined", "rubric", "rubrics"),
     "queue": ("made", "queue", "queues"),
     "aside": ("skipped", "item of a queue", "items of a queue"),
@@ -133,6 +134,8 @@ def _worded(  # noqa: PLR0911, PLR0912 - one per action
             return f"stated that {foreign(str(detail.get('run')), is_key=True)} achieved {foreign(value)}"
         case "evaluation":
             return _judged(detail, foreign)
+        case "trial":
+            return Words("planned a trial" if detail.get("form") == "plan" else "read results of a trial")
         case "create":
             learner = detail.get("learner")
             return f"created {_arm_of(detail, foreign) if learner is None else 'this learner'}"

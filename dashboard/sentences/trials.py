@@ -222,7 +222,7 @@ def state(one: Verdict) -> Words:
         return Words("planned")
     if one.verdict.past is not None:
         return Words(_PAST[one.verdict.past])
-    return why_open(one) or Words("planned" if one.verdict.planned else "observed pairs, order unknown")
+    return why_open(one) or Words("in force" if one.verdict.planned else "observed pairs, order unknown")
 
 
 def effect_words(effect: Estimate) -> Words:

@@ -211,7 +211,7 @@ def picture(one: Verdict) -> None:
         ("trial", one.row.trial, one.arm, one.model, one.row.at_ms, one.row.n_cells),
         lambda: by_task(shown.figures, here.tokens, compact=here.compact),
     )
-    note = f"{shown.figures.like_these.prob:.1%} interval of the mean, for tasks like these"
+    note = f"{100 * shown.figures.like_these.prob:.3g}% interval of the mean, for tasks like these"
     if n < _FEWEST:
         note = f"{wording.things(n, 'task')}: too few for a claim"
     section("Difference by task", wording.literal(note), table=figure.table, key="trial")

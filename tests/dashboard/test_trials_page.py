@@ -7,9 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-from core.flows.trials.plan import plan_trial, read_trial
-from tests.dashboard.conftest import Open, texts
-from tests.dashboard.worlds import context_at
+from core.flows.corrections import undo
+from core.flows.queries import frame, judgements
+from core.flows.trials.plan import plan_trial, read_trial, trials
+from dashboard.sentences import trials as sentences
+from tests.dashboard.conftest import Open, check, texts
+from tests.dashboard.worlds import context_at, keys, world
 from tests.flows.test_trials import ARM, TASKS, results_of
 
 
@@ -44,3 +47,41 @@ def test_one_trial_shows_its_verdict_tasks_and_counts(open_page: Open, database:
     bars = json.loads(chart.proto.spec)["data"][0]
     assert len(bars["hovertext"]) == len(TASKS)
     assert any(f"{len(TASKS)} of {len(TASKS)}" in text for text in texts(page))
+
+
+def test_an_arm_that_harms_is_named_on_its_page_and_excluded(open_page: Open, database: Path) -> None:
+    world(database, keys(5), 40)
+    arm = keys(5)[0]
+    context = context_at(database)
+    harming = msgspec.structs.replace(results_of(solves="without"), arm=arm)
+    read_trial(context, harming)
+    page = open_page("arm", arm=arm)
+    assert any(text.startswith("**Harms**") for text in texts(page))
+    page.button(key="exclude by trial").click().run()
+    check(page)
+    assert frame(context).settings.excluded_arms == (arm,)
+    undo(context, "trial-1")
+    page.run()
+    assert not any(text.startswith("**Harms**") for text in texts(page))
+
+
+def test_the_overview_names_an_arm_that_is_used_often_and_harms(open_page: Open, database: Path) -> None:
+    world(database, keys(5), 60)
+    context = context_at(database)
+    means = {arm: one.mean for arm, one in judgements(context).items()}
+    often, rarely = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
+    for arm in (often, rarely):
+        read_trial(context, msgspec.structs.replace(results_of(solves="without"), arm=arm))
+    named = [one for one, _ in sentences.used_and_harming(trials(context), judgements(context))]
+    expected = [arm for arm in (often, rarely) if means[arm] >= sentences.OFTEN]
+    assert [one.arm for one in named] == expected
+    page = open_page("overview")
+    claims = [text for text in texts(page) if "used often and" in text]
+    assert len(claims) == len(expected)
+
+
+def test_a_file_that_is_no_result_changes_nothing(open_page: Open, database: Path) -> None:
+    page = open_page("trials")
+    page.file_uploader[0].upload("a.json", b"{}", "application/json").run()
+    check(page)
+    assert trials(context_at(database)) == ()

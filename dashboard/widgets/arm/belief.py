@@ -19,12 +19,14 @@ from dashboard.figures.then_now import then_now
 from dashboard.reading import pictured_once, reading
 from dashboard.sentences import arm as sentences
 from dashboard.sentences import inclusion as inclusion_sentences
+from dashboard.sentences import trials
 from dashboard.widgets import address
 from dashboard.widgets.arm.head import none_by_day, token_cost
 from dashboard.widgets.charts import chart, time_chart
 from dashboard.widgets.fields import in_use, lazy_popover
 from dashboard.widgets.parts import gray, muted, paragraphs, section, small, small_table
 from dashboard.widgets.tables import frame_of
+from dashboard.wording import Markdown, Words
 
 THEN: Final = "then"
 _BACK_DAYS: Final = 7
@@ -136,6 +138,14 @@ def path(row: ArmRow, history: ArmPath, change: RecentMean | None) -> None:
     muted(sentences.marks_line(letters, n_more, year_of_ms=int(history.path.day[-1]) * DAY_MS))
 
 
+def _effect(arm: str) -> Markdown:
+    """Return the verdicts of trials in force, or that no trial has shown what the arm does."""
+    tried = trials.in_force(trials.of_arm(queries.trials(), arm))
+    if not tried:
+        return Words(explained.EFFECT)
+    return f"By trials: {wording.listed([trials.verdict_line(one) for one in tried])}"
+
+
 def worth(judged: Judgement, known: Belief, index: int) -> None:
     """Show cost, break-even and mean, with their method."""
     here, inclusion = reading(), queries.inclusion()
@@ -145,7 +155,7 @@ def worth(judged: Judgement, known: Belief, index: int) -> None:
         inclusion_sentences.worth(
             judged, token_cost(known, index), inclusion=inclusion, year_of_ms=here.frame.last_at_ms
         ),
-        f"By its mean it is number **{rank}** of {n_arms} arms. {explained.EFFECT}",
+        f"By its mean it is number **{rank}** of {n_arms} arms. {_effect(judged.arm)}",
         explained.NOT_USED,
         gray(inclusion_sentences.worth_note(inclusion.arms[judged.arm], inclusion)),
     )
