@@ -6,7 +6,7 @@ from dashboard import queries
 from dashboard.reading import reading
 from dashboard.sentences import trials as sentences
 from dashboard.widgets import trials
-from dashboard.widgets.parts import muted, panel, sentence
+from dashboard.widgets.parts import how_it_is_computed, muted, panel, sentence
 
 
 def page() -> None:
@@ -27,6 +27,7 @@ def page() -> None:
         trials.reading_form()
     with panel("Plan a trial"):
         trials.how_to_plan()
+    how_it_is_computed("does-it-help", "designs")
 
 
 def _one(name: str) -> None:
@@ -40,6 +41,7 @@ def _one(name: str) -> None:
         trials.verdict(story)
     with panel("Its plan and results"):
         trials.readings(story)
+    how_it_is_computed("does-it-help", "designs")
 
 
 page()

@@ -21,6 +21,7 @@ from dashboard.figures.path import evidence_rows
 from dashboard.reading import pictured_once, reading
 from dashboard.sentences import changes as changes_sentences
 from dashboard.sentences import evidence as sentences
+from dashboard.sentences import trials
 from dashboard.widgets import address
 from dashboard.widgets.charts import time_chart
 from dashboard.widgets.parts import empty, link, no_arms, section, small, small_table
@@ -176,6 +177,9 @@ def _exclusion(arms: tuple[str, ...]) -> None:
         kwargs={"excluded": not is_excluded, "before": settings},
     )
     st.markdown(small(sentences.exclusion_effect(settings, n_excluded=n_excluded, n_arms=len(arms))))
+    for one in trials.in_force(trials.verdicts(queries.trials())):
+        if one.arm in arms:
+            st.markdown(small(f"By a trial, {trials.name_of(one.arm)}: {trials.verdict_line(one)}"))
     result(actions.EXCLUSION)
 
 
