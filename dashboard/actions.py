@@ -30,6 +30,7 @@ from core.flows.learners import create_learner
 from core.flows.queries import verify as verified
 from core.flows.review import take_back as undo_all
 from core.flows.settings import change_all
+from core.flows.trials.plan import read_trial
 from core.records.alert import PAGES_AT, WebhookRow
 from core.records.answers import SettingAnswer
 from core.records.arm import ArmType
@@ -38,6 +39,7 @@ from core.records.corrections import Target
 from core.records.episode_credit import CreditRule
 from core.records.learner import LearnerSettings
 from core.records.observation import epoch_words
+from core.records.trial import TrialResults
 from core.settings import base_path
 from dashboard import wording
 from dashboard.reading import ask_again, reading
@@ -291,6 +293,17 @@ def send_reset(
         return Flash(text=f"{wording.things(answer.reset_count, 'arm')} reset.", act=answer.id)
 
     tried("Nothing was reset.", act, at="reset")
+
+
+def read_results(results: TrialResults, plan: str | None, after: Callable[[], None], *, at: str) -> None:
+    """Read the results of a trial; ``after`` clears the form."""
+
+    def act() -> Flash:
+        answer = read_trial(reading().context, results, plan=plan)
+        after()
+        return Flash(text=f"{wording.things(answer.n_new, 'new run')} read.", act=answer.id)
+
+    tried("Nothing was read.", act, at=at)
 
 
 def send_repair(arms: tuple[str, ...], since: str) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
+from pathlib import Path, PurePath
+from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -24,8 +26,9 @@ from core.flows.inventory import carried
 from core.flows.learners import LearnerCache, fleet_version, learners
 from core.flows.queues import rubrics as rubrics_of
 from core.flows.settings import changed, changed_all
-from core.flows.trials.plan import trial_result
+from core.flows.trials.plan import read_trial, trial_result
 from core.flows.trials.plan import trials as trial_rows
+from core.flows.trials.results import read_results
 from core.maths.statistics.confidence import Confidence
 from core.maths.statistics.heatmap import RowChoice
 from core.maths.statistics.overview import Overview
@@ -44,6 +47,7 @@ from core.records.run_query import RunFilter, RunSide, View, side_of
 from core.records.search import SEARCH_KINDS, TEXT_KINDS, SearchAnswer
 from core.records.times import DAY_MS, MINUTE_MS
 from core.records.transcript import Transcript
+from core.records.trial import TrialRead, TrialResults
 from dashboard.reading import (
     Cache,
     at_revision,
@@ -414,6 +418,19 @@ def preview_batch(rewards: Sequence[BatchLine]) -> queries.BatchPreview:
 def alerts() -> AlertsView:
     """Return webhooks and the latest alerts. They belong to the installation, so no revision covers them."""
     return alerts_of(reading().pages, limit=10)
+
+
+def results_of(name: str, content: bytes) -> TrialResults:
+    """Return the results of a file that was dropped; it is removed once it is read."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / (PurePath(name).name or "results")
+        path.write_bytes(content)
+        return read_results(path)
+
+
+def preview_trial(results: TrialResults, *, plan: str | None) -> TrialRead:
+    """Return what reading results would show; nothing is read."""
+    return read_trial(reading().context, results, plan=plan, preview=True)
 
 
 def preview_settings(changes: Mapping[str, object]) -> queries.SettingsPreview:

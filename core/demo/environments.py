@@ -33,6 +33,11 @@ N_EPISODES: Final = 100
 RECORDED_MS: Final = at(19, 12)
 _TRAINING_SHARE: Final = 0.7
 
+# Trials
+TASKS: Final = tuple(TrialTask(name=f"ticket-{number:02}") for number in range(1, 41))
+_PROB_ENDS_EARLY: Final = 0.1
+"""Share of tasks that every run solves, and of those that none does: they can't tell."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class World:
@@ -288,10 +293,6 @@ def _attempts(generated: Sequence[Episode]) -> Iterator[Episode]:
 
 
 # Trials
-
-TASKS: Final = tuple(TrialTask(name=f"ticket-{number:02}") for number in range(1, 41))
-_PROB_ENDS_EARLY: Final = 0.1
-"""Share of tasks that every run solves, and of those that none does: they can't tell."""
 
 
 def trial_results(dice: Dice, plan: TrialPlan, lift: float, at_ms: int) -> TrialResults:

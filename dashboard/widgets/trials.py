@@ -5,16 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path, PurePath
-from tempfile import TemporaryDirectory
 from typing import Final
 
 import streamlit as st
 
 from core.errors import ArmscopeError, NotFound
-from core.flows.trials.plan import read_trial
-from core.flows.trials.results import read_results
-from core.records.trial import TrialResults, TrialRow, TrialStory
+from core.records.trial import TrialRow, TrialStory
 from dashboard import actions, pages, queries, wording
 from dashboard.figures.trial import by_task
 from dashboard.reading import pictured_once, reading
@@ -37,7 +33,6 @@ from dashboard.widgets.parts import (
     small_table,
 )
 from dashboard.widgets.results import NamedAct, offered_undo, result, way_back
-from dashboard.wording import Words
 
 READ: Final = "read a trial"
 CHOSEN: Final = "verdict_of"
@@ -273,8 +268,8 @@ def reading_form(plan: str | None = None) -> None:
     if dropped is None:
         return
     try:
-        results = _results_of(dropped.name, dropped.getvalue())
-        shown = read_trial(reading().context, results, plan=plan, preview=True)
+        results = queries.results_of(dropped.name, dropped.getvalue())
+        shown = queries.preview_trial(results, plan=plan)
     except ArmscopeError as problem:
         muted(wording.literal(str(problem)))
         return
@@ -287,23 +282,11 @@ def reading_form(plan: str | None = None) -> None:
         icon=":material/upload:",
         key="do read trial",
         disabled=not (shown.n_new or shown.n_regraded),
-        on_click=_read,
-        args=(results, plan),
+        on_click=actions.read_results,
+        args=(results, plan, _emptied),
+        kwargs={"at": READ},
     )
 
 
-def _results_of(name: str, content: bytes) -> TrialResults:
-    """Return the results of a file that was dropped; it is removed once it is read."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / (PurePath(name).name or "results")
-        path.write_bytes(content)
-        return read_results(path)
-
-
-def _read(results: TrialResults, plan: str | None) -> None:
-    def act() -> actions.Flash:
-        answer = read_trial(reading().context, results, plan=plan)
-        st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
-        return actions.Flash(text=f"{wording.things(answer.n_new, 'new run')} read.", act=answer.id)
-
-    actions.tried(Words("Nothing was read."), act, at=READ)
+def _emptied() -> None:
+    st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
