@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from core.columns import Bools, Floats, Ints
@@ -18,6 +19,7 @@ from core.maths.episodes import written
 from core.records.achieved import Achieved, OutcomeSource
 from core.records.layer import adapter_uri, layer_uid
 from core.records.observation import plain_reward
+from core.records.review import QueueAsks
 from core.store.engine.dialect import ACTIVE, BY_RUN, EVALUATIONS_BY_RUN, OUTCOMES_BY_RUN
 from core.store.environments import BROKEN, declared_scales
 from core.store.tables import leaving_out
@@ -48,6 +50,13 @@ _THUMBS: Final = (
     f" {BY_RUN} CROSS JOIN whole_reward w WHERE b.learner_id = ? AND b.run_no <> 0 AND b.run_no IN ({{}})"
     f" AND b.undone = 0 AND b.{ACTIVE} AND w.learner_id = b.learner_id AND w.observation_no = b.observation_no"
 )
+
+_QUEUES: Final = (
+    f"SELECT review_queue_no, revision, asks FROM review_queue WHERE learner_id = ? AND {ACTIVE} AND undone = 0"
+    " ORDER BY review_queue_no"
+)
+_LAST_RUN: Final = "SELECT coalesce(max(run_no), 0) FROM run WHERE learner_id = ? AND revision <= ?"
+_ITEMS: Final = "SELECT run_no FROM review_item WHERE learner_id = ? AND review_queue_no = ?"
 
 
 def outcomes_by_source(facts: Facts, run_nos: Sequence[int]) -> dict[OutcomeSource, Values]:
@@ -136,8 +145,33 @@ def _thumbs(facts: Facts, run_nos: Sequence[int]) -> Values:
 # Columns
 
 
+def sampled_runs(facts: Facts, numbers: Ints, is_baseline: Bools) -> tuple[Ints, int]:
+    """Return the part of each run in the latest random sample of its class, and the number of samples.
+
+    A sample is a queue in random order over all runs, or over all runs of a class.
+    """
+    queues = [
+        (*row, msgspec.json.decode(asks, type=QueueAsks).sampled) for *row, asks in facts.rows(_QUEUES, [])
+    ]
+    samples = [sample for sample in queues if sample[-1]]
+    sampled = np.zeros(len(numbers), dtype=np.int64)
+    for name, side in (("baseline", is_baseline), ("selected", ~is_baseline)):
+        latest = [(queue_no, revision) for queue_no, revision, classes in samples if name in classes][-1:]
+        for queue_no, revision in latest:
+            last = facts.count_of(_LAST_RUN, [revision])
+            items = [run_no for (run_no,) in facts.rows(_ITEMS, [queue_no])]
+            sampled[side] = (numbers[side] <= last).astype(np.int64) + np.isin(numbers[side], items)
+    return np.where(numbers > 0, sampled, 0), len(samples)
+
+
 def compared_outcomes(
-    facts: Facts, run_nos: Sequence[int], stated: Ints, is_baseline: Bools, is_by_coin: Bools
+    facts: Facts,
+    run_nos: Sequence[int],
+    stated: Ints,
+    is_baseline: Bools,
+    is_by_coin: Bools,
+    *,
+    in_sample: Bools,
 ) -> tuple[Floats, OutcomeSource | None]:
     """Return the outcomes of runs from the one source that a comparison of two classes uses, and the source.
 
@@ -148,7 +182,7 @@ def compared_outcomes(
     numbers = np.array(run_nos, dtype=np.int64)
     columns = {source: _column(values, numbers) for source, values in by_source.items()}
     columns["environment"][stated >= 0] = stated[stated >= 0]
-    source = source_to_compare(columns, facts.settings.outcome_from, is_baseline, is_by_coin)
+    source = source_to_compare(columns, facts.settings.outcome_from, is_baseline, is_by_coin, in_sample)
     return (np.full(len(numbers), np.nan), None) if source is None else (columns[source], source)
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from core.columns import (
+    IN_SAMPLE,
     UNKNOWN,
     ArmColumns,
     ArmSessions,
@@ -33,7 +34,7 @@ from core.store.caches import CoinDraw, coin_draw_of
 from core.store.compacted import decided_runs
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, BY_ARM, BY_SESSION, BY_TIME
-from core.store.reads.achieved import compared_outcomes
+from core.store.reads.achieved import compared_outcomes, sampled_runs
 from core.store.reads.arms import places_by_number
 from core.store.reads.session_moments import RUNS_READ
 from core.store.settings import SettingsInForce, settings_in_force, spent_by_run
@@ -259,13 +260,18 @@ def session_runs(
         np.array(of["run_class"], dtype=np.str_) == "baseline",
     )
     run_nos, stated = of.pop("run_no").tolist(), of.pop("stated")
-    achieved, source = compared_outcomes(snapshot, run_nos, stated, is_baseline, is_by_coin)
+    sampled, n_samples = sampled_runs(snapshot, np.array(run_nos, dtype=np.int64), is_baseline)
+    achieved, source = compared_outcomes(
+        snapshot, run_nos, stated, is_baseline, is_by_coin, in_sample=sampled == IN_SAMPLE
+    )
     bounds = _bounds(snapshot, limit)
     return SessionRuns(
         **of,
         bound_pico=ints([bounds.get(number, UNKNOWN) for number in run_nos]),
         achieved=achieved,
         achieved_source=source or "",
+        sampled=sampled,
+        n_samples=n_samples,
         is_all=limit == _ALL_KEYS - 1 and (not snapshot.is_compacted or len(run_nos) >= n_runs),
     )
 
