@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from core.columns import Bools, Floats
+from core.columns import UNKNOWN, Bools, Floats
 from core.maths.episodes import written
 from core.maths.evaluate import grader_kind
 from core.records.achieved import SOLVED, Achieved, OutcomeSource
@@ -38,6 +38,15 @@ def paid(total: Decimal, scale: Scale | None = None) -> float | None:
     (0.0, 1.0, 0.25, None)
     """
     return float(total > _SOLVED) if scale is None else scale.normalised(float(total))
+
+
+def stated(reward: str | None) -> int:
+    """Return the outcome from the reward that the source of a run states; -1 = it states none.
+
+    >>> stated("0.95"), stated("0.5"), stated(None)
+    (1, 0, -1)
+    """
+    return UNKNOWN if reward is None else int(paid(written(reward)) or 0)
 
 
 def judged(outcome: EvaluationOutcome, score: float | None) -> float:

@@ -14,8 +14,7 @@ import msgspec
 import numpy as np
 
 from core.columns import Bools, Floats, Ints
-from core.maths.achieved import in_order, judge_source, judged, mean, paid, source_to_compare
-from core.maths.episodes import written
+from core.maths.achieved import in_order, judge_source, judged, mean, paid, source_to_compare, stated
 from core.records.achieved import Achieved, OutcomeSource
 from core.records.layer import adapter_uri, layer_uid
 from core.records.observation import plain_reward
@@ -51,6 +50,10 @@ _THUMBS: Final = (
     f" AND b.undone = 0 AND b.{ACTIVE} AND w.learner_id = b.learner_id AND w.observation_no = b.observation_no"
 )
 
+_FILLED: Final = "SELECT " + ", ".join(
+    f"EXISTS (SELECT 1 FROM {table} WHERE learner_id = ?1)"
+    for table in ("achieved", "episode_run", "evaluation", "whole_reward")
+)
 _QUEUES: Final = (
     f"SELECT review_queue_no, revision, asks FROM review_queue WHERE learner_id = ? AND {ACTIVE} AND undone = 0"
     " ORDER BY review_queue_no"
@@ -59,11 +62,19 @@ _LAST_RUN: Final = "SELECT coalesce(max(run_no), 0) FROM run WHERE learner_id = 
 _ITEMS: Final = "SELECT run_no FROM review_item WHERE learner_id = ? AND review_queue_no = ?"
 
 
-def outcomes_by_source(facts: Facts, run_nos: Sequence[int]) -> dict[OutcomeSource, Values]:
-    """Return the outcomes of runs from each source; all is asked at once."""
+def outcomes_by_source(
+    facts: Facts, run_nos: Sequence[int], sources: Sequence[object] = (True,) * 5
+) -> dict[OutcomeSource, Values]:
+    """Return the outcomes of runs from each source; all is asked at once.
+
+    ``sources``: whether to ask for those of programs, stated rewards, episodes, evaluations and rewards.
+    """
+    by_program, by_source, by_episode, by_judge, by_reward = (run_nos if one else () for one in sources)
     (program, environment), (evaluated, thumb) = facts.together(
-        lambda: facts.together(lambda: _programs(facts, run_nos), lambda: _paid(facts, run_nos)),
-        lambda: facts.together(lambda: _judged(facts, run_nos), lambda: _thumbs(facts, run_nos)),
+        lambda: facts.together(
+            lambda: _programs(facts, by_program), lambda: _paid(facts, by_source, by_episode)
+        ),
+        lambda: facts.together(lambda: _judged(facts, by_judge), lambda: _thumbs(facts, by_reward)),
     )
     return {"program": program, "environment": environment, **evaluated, "thumb": thumb}
 
@@ -89,14 +100,14 @@ def _programs(facts: Facts, run_nos: Sequence[int]) -> Values:
     return {run_no: value for run_no, _, _, value in sorted(facts.rows_in(_PROGRAM, run_nos))}
 
 
-def _paid(facts: Facts, run_nos: Sequence[int]) -> Values:
+def _paid(facts: Facts, run_nos: Sequence[int], in_episodes: Sequence[int]) -> Values:
     """Return the mean of a run's episodes; without one the reward that the run's source states."""
     rewards, rows, scales = facts.together(
         lambda: facts.rows_in(_STATED, run_nos),
-        lambda: facts.rows_in(_EPISODES, run_nos),
+        lambda: facts.rows_in(_EPISODES, in_episodes),
         lambda: declared_scales(facts),
     )
-    stated = {run_no: float(paid(written(reward)) or 0) for run_no, reward in rewards}
+    of_source = {run_no: float(stated(reward)) for run_no, reward in rewards}
     episodes: dict[int, list[float]] = defaultdict(list)
     for run_no, environment_no, total, final in rows:
         scale = scales.get(environment_no)
@@ -104,7 +115,7 @@ def _paid(facts: Facts, run_nos: Sequence[int]) -> Values:
         value = None if reached is None else paid(Decimal(reached), scale)
         if value is not None:
             episodes[run_no].append(value)
-    return stated | {run_no: mean(values) for run_no, values in episodes.items()}
+    return of_source | {run_no: mean(values) for run_no, values in episodes.items()}
 
 
 def _judged(facts: Facts, run_nos: Sequence[int]) -> dict[OutcomeSource, Values]:
@@ -167,7 +178,7 @@ def sampled_runs(facts: Facts, numbers: Ints, is_baseline: Bools) -> tuple[Ints,
 def compared_outcomes(
     facts: Facts,
     run_nos: Sequence[int],
-    stated: Ints,
+    paid_once: Ints,
     is_baseline: Bools,
     is_by_coin: Bools,
     *,
@@ -175,13 +186,16 @@ def compared_outcomes(
 ) -> tuple[Floats, OutcomeSource | None]:
     """Return the outcomes of runs from the one source that a comparison of two classes uses, and the source.
 
-    The choice is that of `source_to_compare`; NaN is an unknown outcome. A compacted run has the number 0, and
-    ``stated``, the outcome from the reward that it stated; -1 is none.
+    The choice is that of `source_to_compare`; NaN is an unknown outcome. A compacted run has the number 0.
+    ``paid_once`` are the outcomes from the rewards that sources state; -1 is none. Empty tables are not asked.
     """
-    by_source = outcomes_by_source(facts, [run_no for run_no in run_nos if run_no])
+    ((by_program, *others),) = facts.rows(_FILLED, [])
+    known = [run_no for run_no in run_nos if run_no]
+    by_source = outcomes_by_source(facts, known, (by_program, False, *others))
     numbers = np.array(run_nos, dtype=np.int64)
     columns = {source: _column(values, numbers) for source, values in by_source.items()}
-    columns["environment"][stated >= 0] = stated[stated >= 0]
+    paid_by = columns["environment"]
+    columns["environment"] = np.where(np.isnan(paid_by) & (paid_once >= 0), paid_once, paid_by)
     source = source_to_compare(columns, facts.settings.outcome_from, is_baseline, is_by_coin, in_sample)
     return (np.full(len(numbers), np.nan), None) if source is None else (columns[source], source)
 

@@ -26,6 +26,7 @@ from core.columns import (
     ints,
     is_recorded_coin,
 )
+from core.maths.achieved import stated
 from core.records.arm import MICRO
 from core.records.bill import as_read, bill_of
 from core.records.evidence import INCLUDED, NAMED, OBSERVED, REFERENCED
@@ -96,7 +97,7 @@ _SEEKS: Final = 10 * SAMPLED
 _RUNS: Final = (
     f"SELECT session_key, coalesce(at_ms / {HOUR_MS}, {UNKNOWN}), class, coalesce(model, ''), coalesce(channel, ''),"
     f" status, coalesce(tokens, {UNKNOWN}), coalesce(duration_ms, {UNKNOWN}), choice, import_no, run_no,"
-    f" coalesce(bill_pico, {UNKNOWN}), bill_marks FROM run {{}}"
+    f" coalesce(bill_pico, {UNKNOWN}), bill_marks, reward FROM run {{}}"
     f" WHERE learner_id = ? AND revision <= ? AND session_key >= 0 AND session_key <= ? AND {ACTIVE}"
     " AND outcome <> 'empty' {}"
 )
@@ -241,13 +242,13 @@ def session_runs(
         lambda: _columns(snapshot, n_runs, limit, since_ms, until_ms), lambda: settings_in_force(snapshot)
     )
     session, hour, run_class, model, channel, status, tokens, duration_ms, choice, *rest = columns
-    import_nos, run_nos, *bills = rest
+    import_nos, run_nos, *bills, rewards = rest
     draws = [coin_draw_of(*one) for one in zip(choice, import_nos, run_nos, strict=True)]
     draw, prob, revision, budget, k, _ = zip(*draws, strict=True) if draws else [()] * 6
     settings_nos = _settings_numbers(in_force, draws, import_nos)
     columns = [
         *(session, hour, list(draw), run_class, model, channel, status, list(prob), tokens, duration_ms),
-        *(*bills, [UNKNOWN] * len(run_nos), run_nos, list(revision), list(budget), list(k), settings_nos),
+        *(*bills, list(map(stated, rewards)), run_nos, list(revision), list(budget), list(k), settings_nos),
     ]
     if snapshot.is_compacted:
         columns = _with_compacted(snapshot, columns, limit, since_ms, until_ms)
@@ -259,10 +260,10 @@ def session_runs(
         is_recorded_coin(of["prob_micro"]),
         np.array(of["run_class"], dtype=np.str_) == "baseline",
     )
-    run_nos, stated = of.pop("run_no").tolist(), of.pop("stated")
+    run_nos, paid_once = of.pop("run_no").tolist(), of.pop("stated")
     sampled, n_samples = sampled_runs(snapshot, np.array(run_nos, dtype=np.int64), is_baseline)
     achieved, source = compared_outcomes(
-        snapshot, run_nos, stated, is_baseline, is_by_coin, in_sample=sampled == IN_SAMPLE
+        snapshot, run_nos, paid_once, is_baseline, is_by_coin, in_sample=sampled == IN_SAMPLE
     )
     bounds = _bounds(snapshot, limit)
     return SessionRuns(
