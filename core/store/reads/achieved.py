@@ -26,6 +26,8 @@ from core.store.transaction import Facts, Snapshot
 
 Values = Mapping[int, float]
 """Outcomes by the number of the run."""
+Sample = tuple[int, int, Sequence[str]]
+"""A random sample: the number of its queue, its revision, and the classes of its runs."""
 
 _PROGRAM: Final = (
     f"SELECT r.run_no, a.revision, a.achieved_no, a.value FROM run r CROSS JOIN achieved a {OUTCOMES_BY_RUN}"
@@ -156,15 +158,15 @@ def _thumbs(facts: Facts, run_nos: Sequence[int]) -> Values:
 # Columns
 
 
-def sampled_runs(facts: Facts, numbers: Ints, is_baseline: Bools) -> tuple[Ints, int]:
-    """Return the part of each run in the latest random sample of its class, and the number of samples.
+def outcomes_there_are(facts: Facts) -> tuple[Sequence[object], list[Sample]]:
+    """Return which tables of outcomes have rows, and the random samples: queues in random order over full classes."""
+    (filled,), queues = facts.together(lambda: facts.rows(_FILLED, []), lambda: facts.rows(_QUEUES, []))
+    samples = [(*row, msgspec.json.decode(asks, type=QueueAsks).sampled) for *row, asks in queues]
+    return filled, [sample for sample in samples if sample[-1]]
 
-    A sample is a queue in random order over all runs, or over all runs of a class.
-    """
-    queues = [
-        (*row, msgspec.json.decode(asks, type=QueueAsks).sampled) for *row, asks in facts.rows(_QUEUES, [])
-    ]
-    samples = [sample for sample in queues if sample[-1]]
+
+def sampled_runs(facts: Facts, samples: Sequence[Sample], numbers: Ints, is_baseline: Bools) -> Ints:
+    """Return the part of each run in the latest random sample of its class, as `SessionRuns` has it."""
     sampled = np.zeros(len(numbers), dtype=np.int64)
     for name, side in (("baseline", is_baseline), ("selected", ~is_baseline)):
         latest = [(queue_no, revision) for queue_no, revision, classes in samples if name in classes][-1:]
@@ -172,7 +174,7 @@ def sampled_runs(facts: Facts, numbers: Ints, is_baseline: Bools) -> tuple[Ints,
             last = facts.count_of(_LAST_RUN, [revision])
             items = [run_no for (run_no,) in facts.rows(_ITEMS, [queue_no])]
             sampled[side] = (numbers[side] <= last).astype(np.int64) + np.isin(numbers[side], items)
-    return np.where(numbers > 0, sampled, 0), len(samples)
+    return np.where(numbers > 0, sampled, 0)
 
 
 def compared_outcomes(
@@ -183,14 +185,15 @@ def compared_outcomes(
     is_by_coin: Bools,
     *,
     in_sample: Bools,
+    filled: Sequence[object],
 ) -> tuple[Floats, OutcomeSource | None]:
     """Return the outcomes of runs from the one source that a comparison of two classes uses, and the source.
 
     The choice is that of `source_to_compare`; NaN is an unknown outcome. A compacted run has the number 0.
-    ``paid_once`` are the outcomes from the rewards that sources state; -1 is none. Empty tables are not asked.
+    ``paid_once`` are the outcomes from the rewards that sources state; -1 is none.
+    Tables that are ``filled`` are asked.
     """
-    ((by_program, *others),) = facts.rows(_FILLED, [])
-    known = [run_no for run_no in run_nos if run_no]
+    known, (by_program, *others) = [run_no for run_no in run_nos if run_no], filled
     by_source = outcomes_by_source(facts, known, (by_program, False, *others))
     numbers = np.array(run_nos, dtype=np.int64)
     columns = {source: _column(values, numbers) for source, values in by_source.items()}

@@ -35,7 +35,7 @@ from core.store.caches import CoinDraw, coin_draw_of
 from core.store.compacted import decided_runs
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, BY_ARM, BY_SESSION, BY_TIME
-from core.store.reads.achieved import compared_outcomes, sampled_runs
+from core.store.reads.achieved import compared_outcomes, outcomes_there_are, sampled_runs
 from core.store.reads.arms import places_by_number
 from core.store.reads.session_moments import RUNS_READ
 from core.store.settings import SettingsInForce, settings_in_force, spent_by_run
@@ -238,8 +238,10 @@ def session_runs(
     sessions. Compacted runs are among them. Of more than `RUNS_READ` the newest are, and then all are a sample.
     """
     limit = _ALL_KEYS - 1 if n_runs <= SAMPLED else _ALL_KEYS * SAMPLED // n_runs
-    columns, in_force = snapshot.together(
-        lambda: _columns(snapshot, n_runs, limit, since_ms, until_ms), lambda: settings_in_force(snapshot)
+    columns, in_force, (filled, samples) = snapshot.together(
+        lambda: _columns(snapshot, n_runs, limit, since_ms, until_ms),
+        lambda: settings_in_force(snapshot),
+        lambda: outcomes_there_are(snapshot),
     )
     session, hour, run_class, model, channel, status, tokens, duration_ms, choice, *rest = columns
     import_nos, run_nos, *bills, rewards = rest
@@ -261,9 +263,9 @@ def session_runs(
         np.array(of["run_class"], dtype=np.str_) == "baseline",
     )
     run_nos, paid_once = of.pop("run_no").tolist(), of.pop("stated")
-    sampled, n_samples = sampled_runs(snapshot, np.array(run_nos, dtype=np.int64), is_baseline)
+    sampled = sampled_runs(snapshot, samples, np.array(run_nos, dtype=np.int64), is_baseline)
     achieved, source = compared_outcomes(
-        snapshot, run_nos, paid_once, is_baseline, is_by_coin, in_sample=sampled == IN_SAMPLE
+        snapshot, run_nos, paid_once, is_baseline, is_by_coin, in_sample=sampled == IN_SAMPLE, filled=filled
     )
     bounds = _bounds(snapshot, limit)
     return SessionRuns(
@@ -272,7 +274,7 @@ def session_runs(
         achieved=achieved,
         achieved_source=source or "",
         sampled=sampled,
-        n_samples=n_samples,
+        n_samples=len(samples),
         is_all=limit == _ALL_KEYS - 1 and (not snapshot.is_compacted or len(run_nos) >= n_runs),
     )
 
