@@ -27,7 +27,7 @@ from core.records.times import DAY_HOURS
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-_OF_ALL_ROWS: Final = frozenset(("is_all", "achieved_source"))
+_OF_ALL_ROWS: Final = frozenset(("is_all", "achieved_source", "n_samples"))
 UNKNOWN = -1
 """Value of an unknown cost, time, hour or bucket in an integer column."""
 CandidateRuns = Literal["chosen", "latest", "none"]
@@ -36,6 +36,8 @@ DECLARED_COIN: Final = 1 << 20
 """Added to a baseline probability in millionths that a file declares. Our own selection did not draw that run."""
 HELD_COIN: Final = 1 << 21
 """Added likewise to the probability of a coin that belongs to a hold: runs of a session share it."""
+IN_SAMPLE: Final = 2
+"""Mark of a run that is in the latest random sample for review."""
 WHOLE_DIGITS: Final = 32
 """Length of the digest of metadata, before those of its members."""
 _UNSURE: Final = 1e-6
@@ -342,6 +344,8 @@ class SessionRuns(_Columns):
     none is known. ``settings`` numbers the settings that selected, ``revision`` is that of the selection, and
     ``budget_tokens`` and ``k`` are its limits (0 = unlimited); -1 where unknown. ``bound_pico`` are the bills if
     baseline runs had read their definitions from a cache that another run left; -1 where sessions share none.
+    ``sampled`` is of the latest random sample for review: 2 = drawn, 1 = could have been, 0 = recorded later. There
+    are ``n_samples`` of them.
     ``is_all``: none is missing; else they are sessions drawn at random, with all their runs.
     """
 
@@ -364,6 +368,8 @@ class SessionRuns(_Columns):
     budget_tokens: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     k: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     bound_pico: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    sampled: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    n_samples: int = 0
     is_all: bool = True
 
     def __post_init__(self) -> None:
@@ -372,11 +378,13 @@ class SessionRuns(_Columns):
         for name in ("settings", "revision", "budget_tokens", "k", "bound_pico"):
             if not len(getattr(self, name)):
                 object.__setattr__(self, name, np.full(len(self.run_class), UNKNOWN))
+        if not len(self.sampled):
+            object.__setattr__(self, "sampled", np.zeros(len(self.run_class), dtype=np.int64))
 
     @cached_property
     def is_selected(self) -> Bools:
         """True for each run of the class ``selected``."""
-        return np.asarray(np.array(self.run_class, dtype=np.str_) == "selected")
+        return np.fromiter(map("selected".__eq__, self.run_class), dtype=np.bool_, count=len(self))
 
     @property
     def shares_cache(self) -> bool:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import accumulate, islice
 from operator import attrgetter
 from typing import Final, NamedTuple
+
+from msgspec.structs import replace
 
 from core.errors import Conflict, InvalidInput
 from core.records.ledger_lines import digest_text
 from core.records.observation import digest
 from core.records.review import ORDERS, QueueAsks, QueueProposal
 from core.store.queues import Placed
-from core.store.reads.reviewable import Candidate, named_item, reviewable
+from core.store.reads.reviewable import Candidate, named_item, reviewable, session_keys
 from core.store.transaction import Snapshot
 
 _SHOWN: Final = 20
@@ -28,8 +31,46 @@ class FrozenItem(NamedTuple):
     why: str
 
 
-def frozen(snapshot: Snapshot, asks: QueueAsks, *, blind: bool = False) -> list[FrozenItem]:
+class Frozen(NamedTuple):
+    """Future items, and their query with the chance that a random order gave each session."""
+
+    items: list[FrozenItem]
+    asks: QueueAsks
+
+
+def seeded(asks: QueueAsks, entropy: Callable[[], int], token: str | None = None) -> QueueAsks:
+    """Return the query with the seed of its random order: its own, else that of the token, else a new one."""
+    if asks.order != "random" or asks.seed is not None:
+        return asks
+    return replace(asks, seed=token.rpartition("-")[0] or "0" if token else str(entropy()))
+
+
+def frozen(snapshot: Snapshot, asks: QueueAsks, *, blind: bool = False) -> Frozen:
     """Return the present items of a query in order. With ``blind``, reasons reveal no judgements of others."""
+    if asks.order == "random":
+        return _at_random(snapshot, asks)
+    return Frozen(_in_order(snapshot, asks, blind=blind), asks)
+
+
+def _at_random(snapshot: Snapshot, asks: QueueAsks) -> Frozen:
+    """Return the items of sessions in a random order, as long as all items of a session fit."""
+    candidates = list(reviewable(snapshot, asks))
+    sessions = session_keys(snapshot, [one.run_no for one in candidates])
+    units: dict[object, list[Candidate]] = defaultdict(list)
+    for one in candidates:
+        units[sessions.get(one.run_no, one.about)].append(one)
+    ranked = [units[key] for key in sorted(units, key=lambda key: digest((asks.seed, key)))]
+    totals = accumulate(map(len, ranked))
+    n_units = max(sum(total <= asks.limit for total in totals), min(1, len(ranked)))
+    items = [
+        FrozenItem(one.about, "drawn at random")
+        for unit in ranked[:n_units]
+        for one in sorted(unit, key=_age)
+    ]
+    return Frozen(items, replace(asks, chance=n_units / max(len(ranked), 1)))
+
+
+def _in_order(snapshot: Snapshot, asks: QueueAsks, *, blind: bool) -> list[FrozenItem]:
     candidates = _filtered(reviewable(snapshot, asks), asks)
     if asks.order == "oldest":
         # Only named runs come in another order.
@@ -48,14 +89,15 @@ def frozen(snapshot: Snapshot, asks: QueueAsks, *, blind: bool = False) -> list[
 
 def proposed(snapshot: Snapshot, asks: QueueAsks) -> QueueProposal:
     """Return the count and the token of the present items of a query."""
-    items = frozen(snapshot, asks)
+    items = frozen(snapshot, asks).items
     first = tuple(named_item(snapshot, one.about).subject for one in items[:_SHOWN])
     return QueueProposal(n=len(items), token=token_of(asks, items), first=first)
 
 
 def token_of(asks: QueueAsks, items: Sequence[FrozenItem]) -> str:
-    """Return the token of these items, independent of their order."""
-    return digest_text(digest((asks, sorted(one.about for one in items))))
+    """Return the token of these items, independent of their order; it begins with the seed of a random order."""
+    seed = f"{asks.seed}-" if asks.order == "random" else ""
+    return seed + digest_text(digest((asks, sorted(one.about for one in items))))
 
 
 def check_token(asks: QueueAsks, items: Sequence[FrozenItem], token: str | None) -> None:

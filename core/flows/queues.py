@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from core.errors import InvalidInput, NotFound
 from core.flows.context import Context, listed
-from core.flows.previewed_items import FrozenItem, check_token, frozen, proposed
+from core.flows.previewed_items import FrozenItem, check_token, frozen, proposed, seeded
 from core.records.actor import Actor
 from core.records.alike import alike
 from core.records.browser import BrowserAnswer, BrowserRow, check_browser_name, named_browser
@@ -49,8 +49,9 @@ _NEW: Final = "new"
 
 def propose_queue(context: Context, asks: QueueAsks | None = None) -> QueueProposal:
     """Count the items that a queue would hold now. `add_queue` with its token adds exactly these."""
+    query = seeded(asks or QueueAsks(), context.entropy)
     with context.reading("queue") as snapshot:
-        return proposed(snapshot, asks or QueueAsks())
+        return proposed(snapshot, query)
 
 
 def add_queue(
@@ -94,23 +95,23 @@ def add_queue(
     UnknownRun
         A named run does not exist.
     """
-    query = asks or QueueAsks()
+    query = seeded(asks or QueueAsks(), context.entropy, token)
     if due_days is not None:
         whole("due_days", due_days, _MOST_DAYS)
     with context.reading("queue") as snapshot:
-        items = frozen(snapshot, query, blind=blind)
-    check_token(query, items, token)
+        chosen = frozen(snapshot, query, blind=blind)
+    check_token(query, chosen.items, token)
     draft = QueueLine(  # checked before anything is written
         id=_NEW,
         name=text("A queue's name", name.strip(), MAX_NAME_CHARS, lowest=1),
-        asks=query,
+        asks=chosen.asks,
         n_reviewers=whole("n_reviewers", n_reviewers, MAX_REVIEWERS, lowest=1),
         blind=bool(blind),
         rubric=rubric.strip(),
         due_ms=None if due_days is None else due_days * _DAY_MS,  # from when it is made
     )
 
-    return context.write("queue", lambda txn: _add(txn, draft, items))
+    return context.write("queue", lambda txn: _add(txn, draft, chosen.items))
 
 
 def _add(txn: Transaction, line: QueueLine, chosen: Sequence[FrozenItem]) -> QueueAnswer:

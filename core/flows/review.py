@@ -499,7 +499,7 @@ def judge_batch(
     are none, and the errors of `evaluate`; then nothing is recorded.
     """
     with context.reading("judge") as snapshot:
-        items = frozen(snapshot, asks)
+        items = frozen(snapshot, asks).items
     check_token(asks, items, token)
 
     def order(txn: Transaction, index: int) -> EvaluationOrder:

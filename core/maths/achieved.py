@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from core.columns import Bools, Floats
+from core.columns import UNKNOWN, Bools, Floats
 from core.maths.episodes import written
 from core.maths.evaluate import grader_kind
 from core.records.achieved import SOLVED, Achieved, OutcomeSource
@@ -38,6 +38,15 @@ def paid(total: Decimal, scale: Scale | None = None) -> float | None:
     (0.0, 1.0, 0.25, None)
     """
     return float(total > _SOLVED) if scale is None else scale.normalised(float(total))
+
+
+def stated(reward: str | None) -> int:
+    """Return the outcome from the reward that the source of a run states; -1 = it states none.
+
+    >>> stated("0.95"), stated("0.5"), stated(None)
+    (1, 0, -1)
+    """
+    return UNKNOWN if reward is None else int(paid(written(reward)) or 0)
 
 
 def judged(outcome: EvaluationOutcome, score: float | None) -> float:
@@ -70,11 +79,13 @@ def source_to_compare(
     order: Sequence[OutcomeSource],
     is_baseline: Bools,
     is_by_coin: Bools,
+    in_sample: Bools | None = None,
 ) -> OutcomeSource | None:
     """Return the one source whose outcomes a comparison uses on both sides; None where no outcome is known.
 
     A source is worth the smaller of its shares of known outcomes: of the baseline runs and of the selected runs that
-    our own selection drew, or of all of them where it drew none. The source worth most is used, of equal ones the
+    our own selection drew, or of all of them where it drew none. Of a side with a random sample for review the larger
+    one of two shares counts: that of all, and that of the sample. The source worth most is used, of equal ones the
     first in the order.
 
     Parameters
@@ -83,8 +94,8 @@ def source_to_compare(
         Shape (n,) for each source; NaN where unknown.
     order
         The order of sources in force; others are not used.
-    is_baseline, is_by_coin
-        Shape (n,).
+    is_baseline, is_by_coin, in_sample
+        Shape (n,). ``in_sample`` marks the runs of random samples; None = none.
 
     Examples
     --------
@@ -94,9 +105,15 @@ def source_to_compare(
     'thumb'
     """
     sides = [side & is_by_coin if is_by_coin.any() else side for side in (is_baseline, ~is_baseline)]
+    samples = [side if in_sample is None else side & in_sample for side in sides]
     known = {source: ~np.isnan(values[source]) for source in order if source in values}
     worth = {
-        source: (min(_share(one, side) for side in sides), float(one.mean()))
+        source: (
+            min(
+                max(_share(one, side), _share(one, of_it)) for side, of_it in zip(sides, samples, strict=True)
+            ),
+            float(one.mean()),
+        )
         for source, one in known.items()
         if one.any()
     }

@@ -9,6 +9,7 @@ import msgspec
 from core.errors import InvalidInput
 from core.records.evaluation import EvaluationAnswer, EvaluationOutcome, Subject, check_feedback, check_score
 from core.records.limits import MAX_LABEL_CHARS, number, shown, text, whole
+from core.records.run import RUN_CLASSES, RunClass
 from core.records.run_query import RunFilter, View
 
 Source = Literal["unjudged", "low", "disagree", "filter", "runs"]
@@ -17,8 +18,8 @@ hand.
 """
 About = Literal["run", "arm", "execution", "layer"]
 """Kinds of items. An arm is one in a run, a layer one in an execution."""
-Order = Literal["oldest", "lowest", "disagreement"]
-"""Orders in which items are given out."""
+Order = Literal["oldest", "lowest", "disagreement", "random"]
+"""Orders in which items are given out. A random order takes full sessions, each with the same chance."""
 StoredOrder = Literal[Order, "information"]
 """Orders of stored queues. An earlier version ordered by information."""
 ItemState = Literal["needs_review", "needs_another", "done", "set_aside"]
@@ -54,7 +55,8 @@ class QueueAsks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     ``wanted`` and ``view`` filter the runs of every source but ``runs``, which names runs by uid or number. ``below``
     is the highest reward or mean score that is ``low``, from 0 to 1. A queue has at most ``limit`` items. An item
-    that a reviewer opens is held for them for ``hold_minutes``, 1 to 1,440.
+    that a reviewer opens is held for them for ``hold_minutes``, 1 to 1,440. A random order needs the source
+    ``filter``. Its ``seed`` is drawn where it is left out, and its ``chance`` of each session is stored.
     """
 
     source: Source = "unjudged"
@@ -66,11 +68,20 @@ class QueueAsks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     below: float = 0.5
     limit: int = 100
     hold_minutes: int = HOLD_MINUTES
+    seed: str | None = None
+    chance: float | None = None
 
     @property
     def hold_ms(self) -> int:
         """Time for which an item is held for the reviewer who opened it."""
         return self.hold_minutes * 60_000
+
+    @property
+    def sampled(self) -> tuple[RunClass, ...]:
+        """The classes of which its runs are a random sample: no other filter applies; () = it is none."""
+        runs = self.wanted
+        is_full = (self.about, runs, self.view) == ("run", RunFilter(classes=runs.classes), View())
+        return (runs.classes or RUN_CLASSES) if is_full and self.chance is not None else ()
 
     def __post_init__(self) -> None:
         for name, allowed in (("source", SOURCES), ("about", ABOUTS), ("order", get_args(StoredOrder))):
@@ -82,6 +93,19 @@ class QueueAsks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         whole("limit", self.limit, MAX_ITEMS, lowest=1)
         whole("hold_minutes", self.hold_minutes, MAX_HOLD_MINUTES, lowest=1)
         number("below", self.below, lowest=0, highest=1)
+        if self.order == "random" and self.source != "filter":
+            raise InvalidInput(
+                f"The source of a random order must be filter, got {self.source}.",
+                next_step="Choose the source filter: then each session that passes has the same chance.",
+            )
+        for name in ("seed", "chance"):
+            if self.order != "random" and getattr(self, name) is not None:
+                raise InvalidInput(
+                    f"{name} must be left out of the order {self.order}, got {shown(getattr(self, name))}.",
+                    next_step="Leave it out, or choose the order random.",
+                )
+        text("seed", self.seed or "drawn", MAX_LABEL_CHARS)
+        number("chance", self.chance or 0, lowest=0, highest=1)
         if (self.source == "runs") != bool(self.runs):
             raise InvalidInput(
                 f"runs must be named for the source runs and no other, got {len(self.runs):,} for {self.source}.",

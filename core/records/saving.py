@@ -42,6 +42,7 @@ class Outcomes(msgspec.Struct, frozen=True, kw_only=True):
     coins, and make ``difference``, in points. Its interval holds however often one looks. ``known`` are the runs with
     an outcome and ``n_runs`` all drawn ones (baseline, selected). ``of_judged``: the outcome is known for less than
     95 % of a side, so the figure is of judged runs, and a word of it holds with every missing run counted against it.
+    ``sampled`` sides are random samples for review, so ``known`` and ``n_runs`` are of these.
     ``margin_points`` is what "as much" allows to be worse. ``more_judged`` judged baseline runs would make it "as
     much" where nothing differs and nothing else is missing; None: not computable.
     """
@@ -56,6 +57,7 @@ class Outcomes(msgspec.Struct, frozen=True, kw_only=True):
     of_judged: bool
     margin_points: float
     more_judged: int | None
+    sampled: tuple[bool, bool] = (False, False)
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Literal
 
 from core.records.estimate import Estimate
 from core.records.model_kinds import price_words
@@ -111,12 +111,19 @@ def outcome_words(outcome: Outcomes) -> str:
     baseline, selected = outcome.means
     if baseline is None or selected is None:
         return "nothing is known of what the runs achieved; record(..., achieved=1) states it"
-    of = " of judged runs" if outcome.of_judged else ""
+    of = of_runs(outcome)
     shares = f"{100 * baseline:.1f}% of baseline and {100 * selected:.1f}% of selected runs{of}"
     if outcome.difference.lower is None:
         return f"{OUTCOME_WORDS[outcome.word]}, {shares}"
     most = math.ceil(10 * max(-outcome.difference.lower, 0.0)) / 10
     return f"{OUTCOME_WORDS[outcome.word]}, {shares}, at most {most:.1f} points less"
+
+
+def of_runs(outcome: Outcomes) -> Literal["", " of a random sample", " of judged runs"]:
+    """Return the runs that outcomes are known of, where these are not all; else ""."""
+    if any(outcome.sampled):
+        return " of a random sample"
+    return " of judged runs" if outcome.of_judged else ""
 
 
 def part_of(loss: Loss) -> str:

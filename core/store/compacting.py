@@ -20,8 +20,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from core.columns import UNKNOWN
-from core.maths.achieved import paid
-from core.maths.episodes import written
+from core.maths.achieved import stated
 from core.records.evidence import OBSERVED, REFERENCED
 from core.records.times import HOUR_MS, iso
 from core.store.caches import coin_draw_of, rollup_facts
@@ -255,7 +254,7 @@ def _decided(txn: Transaction, run_nos: Sequence[int]) -> Iterator[DecidedRun]:
             draw,
             (*kind, prob),
             *(tokens, duration_ms, bill_pico, bill_marks),
-            stated=UNKNOWN if reward is None else int(paid(written(reward)) or 0),
+            stated=stated(reward),
         )
 
 

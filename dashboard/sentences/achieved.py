@@ -11,7 +11,7 @@ from core.maths.statistics.savings import MoneySaved, Savings
 from core.records.currency import mean_decimals
 from core.records.estimate import Estimate
 from core.records.saving import CostPerSolved, Outcomes, Pair, Policy, WeekSaved
-from core.records.savings_words import loss_words
+from core.records.savings_words import loss_words, of_runs
 from core.records.times import HOUR_MS
 from dashboard import wording
 from dashboard.sentences import Phrase, Sentence, composed
@@ -26,7 +26,7 @@ _LOOP: Final = 100
 
 def success(outcome: Outcomes) -> Words:
     """Return the second fact of a headline, with its own word."""
-    of = " of judged runs" if outcome.of_judged else ""
+    of = of_runs(outcome)
     if outcome.word == "unknown":
         return Words("nothing is known of what the runs achieved")
     if outcome.word == "less":
@@ -42,8 +42,8 @@ def with_success(sentence: Sentence, outcome: Outcomes) -> Sentence:
         limits = outcome.difference.limits
         between = "" if limits is None else f" ({_between(limits)} less)"
         lost = Phrase(f"{_points(outcome.difference.value)} less")
-        of = "judged runs" if outcome.of_judged else "runs"
-        return composed(f"Of {of}, selected ones achieve ", lost, f"{between}, proven. ", *sentence)
+        start = f"Selected runs{of_runs(outcome)} achieve "
+        return composed(start, lost, f"{between}, proven. ", *sentence)
     last = sentence[-1]
     if isinstance(last, Phrase) or not last.endswith("."):
         return sentence

@@ -39,6 +39,7 @@ ORDER_WORDS: Final[Mapping[StoredOrder, str]] = {
     "oldest": "oldest first",
     "lowest": "lowest first",
     "disagreement": "most disagreement first",
+    "random": "a random sample",
     "information": "next by what a label could change",
 }
 _HOLDERS: Final = 3

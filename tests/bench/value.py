@@ -5,20 +5,23 @@ Each world is seen at many looks. A claim is false if it was made at any look an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, fields, replace
 from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from core.columns import HELD_COIN, UNKNOWN, Bools, Floats, Ints, SessionRuns
-from core.doors.python import open_learner
+from core.doors.python import Learner, open_learner
 from core.flows import queries
 from core.maths.statistics.savings.outcomes import outcomes
 from core.maths.statistics.savings.policies import policies
 from core.maths.statistics.savings.runs import ComparedRuns, as_usage
+from core.maths.statistics.savings.sums import MIN_FOR_PROOF
 from core.maths.statistics.savings.units import per_session
 from core.maths.statistics.savings.whole import headline
 from core.records.times import HOUR_MS
@@ -26,13 +29,14 @@ from tests.bench.claims import LOOKS
 from tests.bench.harness import Row, Scale
 from tests.worlds import START_MS, put_empty_database
 from tests.worlds.caches import share_a_cache
+from tests.worlds.planted import record_planted
 
 _FALSE_GOAL: Final = 7.0
 """28 of 400 worlds."""
 _MISSED_GOAL: Final = 20.0
 _COVERED_GOAL: Final = 5.0
 WORLDS: Final = 40
-_CACHED: Final = 20
+_RECORDED: Final = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,11 +51,12 @@ class Planted:
 
 @dataclass(frozen=True, kw_only=True)
 class PlantedKind:
-    """A kind of world: how it is planted from the dice."""
+    """A kind of world: how it is planted from the dice. One that is like another has a quarter of the worlds."""
 
     name: str
     plant: Callable[[np.random.Generator], Planted]
     first_look: float = 0.0
+    is_like_another: bool = False
 
 
 @dataclass(kw_only=True)
@@ -134,7 +139,7 @@ def _failing_runs(dice: np.random.Generator) -> Planted:
 
 
 def _survivors(dice: np.random.Generator) -> Planted:
-    n = 2_000
+    n = 1_400
     base, hard = dice.random(n) < 0.3, dice.random(n) < 0.22
     tokens = np.where(hard, 90_000, 11_000) * _spread(dice, n, 0.25)
     failed = np.where(base, dice.random(n) < 0.11, hard & (dice.random(n) < 0.5))
@@ -222,25 +227,28 @@ def _lost(prob: float) -> Callable[[np.random.Generator], Planted]:
     return plant
 
 
-def _judged(dice: np.random.Generator) -> Planted:
-    """Return a world with outcomes of 40 %: failures of selected runs are judged less often."""
-    n = 1_600
-    base = dice.random(n) < 0.3
-    achieved = _hits(dice, np.where(base, 0.8, 0.65), n)
-    known = dice.random(n) < np.where(~base & (achieved == 0), 0.2, 0.45)
-    tokens = 20_000 * np.where(base, 1, 0.75) * _spread(dice, n, 0.4)
-    return Planted(
-        runs=PlantedRuns(
+def _judged(share: float) -> Callable[[np.random.Generator], Planted]:
+    """Return worlds with outcomes of 40 %: failures of selected runs are judged less often. ``share`` is a sample."""
+
+    def plant(dice: np.random.Generator) -> Planted:
+        n = 1_600
+        base = dice.random(n) < 0.3
+        achieved = _hits(dice, np.where(base, 0.8, 0.65), n)
+        sample = dice.random(n) < share
+        known = sample | (dice.random(n) < np.where(~base & (achieved == 0), 0.2, 0.45))
+        tokens = 20_000 * np.where(base, 1, 0.75) * _spread(dice, n, 0.4)
+        runs = PlantedRuns(
             is_baseline=base, tokens=tokens, prob=0.3, achieved=np.where(known, achieved, np.nan)
-        ).columns(),
-        saving=25.0,
-        outcome=-15.0,
-    )
+        ).columns()
+        sampled = replace(runs, sampled=1 + sample.astype(np.int64), n_samples=1) if share else runs
+        return Planted(runs=sampled, saving=25.0, outcome=-15.0)
+
+    return plant
 
 
 def _rare(prob: float, shares: tuple[float, float]) -> Callable[[np.random.Generator], Planted]:
     def plant(dice: np.random.Generator) -> Planted:
-        n = 3_000
+        n = 2_400
         base = dice.random(n) < prob
         achieved = _hits(dice, np.where(base, *shares), n)
         tokens = 20_000 * np.where(base, 1, 0.75) * _spread(dice, n, 0.4)
@@ -287,18 +295,19 @@ def _release(dice: np.random.Generator) -> Planted:
 KINDS: Final = (
     PlantedKind(name="failing runs", plant=_failing_runs),
     PlantedKind(name="survivors", plant=_survivors),
-    PlantedKind(name="unknown usage", plant=_unknown_usage),
+    PlantedKind(name="unknown usage", plant=_unknown_usage, is_like_another=True),
     PlantedKind(name="worse answers", plant=_worse),
     PlantedKind(name="second runs, held", plant=_second(True)),
-    PlantedKind(name="second runs, each drawn", plant=_second(False)),
+    PlantedKind(name="second runs, each drawn", plant=_second(False), is_like_another=True),
     PlantedKind(name="policies by settings", plant=_policies(True), first_look=0.75),
     PlantedKind(name="request limits", plant=_policies(False), first_look=0.75),
-    PlantedKind(name="lost runs, rate 30 %", plant=_lost(0.3)),
+    PlantedKind(name="lost runs, rate 30 %", plant=_lost(0.3), is_like_another=True),
     PlantedKind(name="lost runs, rate 10 %", plant=_lost(0.1)),
-    PlantedKind(name="outcomes of 40 %", plant=_judged),
+    PlantedKind(name="outcomes of 40 %", plant=_judged(0.0)),
+    PlantedKind(name="outcomes of 40 %, and a sample", plant=_judged(0.3), is_like_another=True),
     PlantedKind(name="rare failures, rate 10 %", plant=_rare(0.1, (0.98, 0.96))),
-    PlantedKind(name="rare failures, rate 50 %", plant=_rare(0.5, (0.98, 0.97))),
-    PlantedKind(name="rare successes, rate 5 %", plant=_rare(0.05, (0.04, 0.02))),
+    PlantedKind(name="rare failures, rate 50 %", plant=_rare(0.5, (0.98, 0.97)), is_like_another=True),
+    PlantedKind(name="rare successes, rate 5 %", plant=_rare(0.05, (0.04, 0.02)), is_like_another=True),
     PlantedKind(name="a change of work", plant=_change_of_work),
     PlantedKind(name="a release", plant=_release),
 )
@@ -306,12 +315,9 @@ KINDS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Claimed:
-    """Claims of one world, at any look; ``inside``: the interval of outcomes held the truth at every look."""
+    """Words of one world, at any look; ``inside``: the interval of outcomes held the truth at every look."""
 
-    proven: bool
-    costs_more: bool
-    as_much: bool
-    less: bool
+    words: set[str]
     inside: bool
     proven_at_last: bool
 
@@ -322,69 +328,100 @@ def claimed(world: Planted, n_looks: int, first_look: float) -> Claimed:
     inside, last = True, "not_proven"
     n_sessions = int(world.runs.session.max()) + 1
     for share in np.linspace(first_look, 1, n_looks + 1)[1:].tolist():
-        runs = world.runs.where(world.runs.session < share * n_sessions)
+        runs = _first(world.runs, int(np.searchsorted(world.runs.session, share * n_sessions)))
         of_policy = policies(runs)
-        now = runs.where(of_policy.of_run == of_policy.present)
+        now = runs.where(of_policy.of_run == of_policy.present) if len(of_policy) > 1 else runs
         usage, error = as_usage(now), of_policy.error(of_policy.present)
         compared = ComparedRuns(usage, now)
-        lower, upper = compared.always(compared.everything, error)[1].limits or (0.0, 0.0)
+        lower, upper = 0.0, 0.0
+        if min(np.bincount(now.is_selected, minlength=2).tolist()) >= MIN_FOR_PROOF:
+            lower, upper = compared.always(compared.everything, error)[1].limits or (0.0, 0.0)
         # no other look can claim anything false of the tokens, because all else only withholds a claim
         if share == 1 or (lower > 0 and world.saving <= 0) or (upper < 0 and world.saving >= 0):
             each = per_session(now, error, is_money=False)
-            last = headline(usage, now, compared, each, prob=0.95, error=error)[2].verdict
-            words.add(last)
-        outcome = outcomes(now, 5.0)
-        words.add(outcome.word)
-        lower, upper = outcome.difference.limits or (-100.0, 100.0)
-        inside &= world.outcome is None or outcome.of_judged or lower <= world.outcome <= upper
-    return Claimed(
-        proven="proven" in words,
-        costs_more="costs_more" in words,
-        as_much="as_much" in words,
-        less="less" in words,
-        inside=inside,
-        proven_at_last=last == "proven",
-    )
+            if share == 1 or upper < 0 or each is None or (each.saved_percent.value or 0.0) > 0:
+                last = headline(usage, now, compared, each, prob=0.95, error=error)[2].verdict
+                words.add(last)
+        if now.achieved_source:
+            outcome = outcomes(now, 5.0, is_planned=False)
+            words.add(outcome.word)
+            lower, upper = outcome.difference.limits or (-100.0, 100.0)
+            inside &= world.outcome is None or outcome.of_judged or lower <= world.outcome <= upper
+    return Claimed(words=words, inside=inside, proven_at_last=last == "proven")
+
+
+def _first(runs: SessionRuns, n: int) -> SessionRuns:
+    """Return the first runs; they are in the order of their sessions."""
+    columns: dict[str, Any] = {one.name: getattr(runs, one.name) for one in fields(runs)}
+    whole: dict[str, Any] = {name: one for name, one in columns.items() if isinstance(one, str | int)}
+    return SessionRuns(**whole, **{name: one[:n] for name, one in columns.items() if name not in whole})
 
 
 def misjudged(scale: Scale, folder: Path) -> list[Row]:
     """Share of planted worlds with a false claim, of missed savings, and of intervals of outcomes that miss."""
     n_pairs = scale.n_number_pairs
     n_worlds = 10 * WORLDS if n_pairs > WORLDS else min(WORLDS, 3 * n_pairs - 2)
-    n_cached = min(n_worlds, _CACHED)
-    claims = [_proven_by_cache(folder / f"{seed}.db", seed) for seed in range(n_cached)]
+    n_recorded = min(n_worlds, _RECORDED)
+    claims = [_proven_by_cache(folder / f"{seed}.db", seed) for seed in range(n_recorded)]
     note = "through the doors, looked at every 40 of 800 runs"
-    cached = _row("false claims: shared caches", sum(claims), n_cached, _FALSE_GOAL, note)
-    return [cached, *_rows(n_worlds, min(LOOKS, 4 * n_pairs))]
+    cached = _row("false claims: shared caches", sum(claims), n_recorded, _FALSE_GOAL, note)
+    return [cached, *_recorded(n_recorded, folder), *_rows(n_worlds, min(LOOKS, 4 * n_pairs))]
+
+
+def _learner(file: Path, seed: int) -> AbstractContextManager[Learner]:
+    put_empty_database(file)
+    dice, now_ms = np.random.default_rng(seed), count(START_MS, HOUR_MS)
+    return open_learner(file, clock=lambda: next(now_ms), entropy=lambda: int(dice.integers(1 << 40)))
 
 
 def _proven_by_cache(file: Path, seed: int) -> bool:
     """Return whether money was ever proven in a world in which the full prompt always costs less."""
-    put_empty_database(file)
-    dice, now_ms = np.random.default_rng(seed), count(START_MS, HOUR_MS)
-    with open_learner(
-        file, clock=lambda: next(now_ms), entropy=lambda: int(dice.integers(1 << 40))
-    ) as learner:
+    with _learner(file, seed) as learner:
         looks = share_a_cache(learner, gap_s=80, seed=seed)
         monies = [queries.savings(learner.context).money for _ in looks]
     return any(money is not None and money.verdict == "proven" for money in monies)
 
 
+def _recorded(n_worlds: int, folder: Path) -> Iterator[Row]:
+    """Return the share of worlds of each kind with a false claim, as an agent records them and a page shows them."""
+    for place, kind in enumerate(KINDS):
+        if not kind.is_like_another:
+            false = 0
+            for seed in range(n_worlds):
+                world = kind.plant(np.random.default_rng([57, place, seed]))
+                with _learner(folder / f"{place} {seed}.db", seed) as learner:
+                    looks = record_planted(learner, world.runs, by_settings="settings" in kind.name)
+                    answers = [queries.savings(learner.context) for _ in looks]
+                first = int(kind.first_look * len(answers))
+                words = {word for one in answers[first:] for word in (one.overall.verdict, one.outcome.word)}
+                false += bool(_false_words(world) & words)
+            yield _row(
+                f"false claims at the door: {kind.name}", false, n_worlds, _FALSE_GOAL, "looked at twice"
+            )
+
+
+def _false_words(world: Planted) -> set[str]:
+    """Return the words that are not true of a world."""
+    outcome = world.outcome or 0.0
+    return {
+        *(["proven"] if world.saving <= 0 else []),
+        *(["costs_more"] if world.saving >= 0 else []),
+        *(["as_much"] if outcome <= -world.margin else []),
+        *(["less"] if outcome >= 0 else []),
+    }
+
+
 def _rows(n_worlds: int, n_looks: int) -> Iterator[Row]:
     for place, kind in enumerate(KINDS):
-        worlds = [kind.plant(np.random.default_rng([57, place, seed])) for seed in range(n_worlds)]
+        n = -(-n_worlds // 4) if kind.is_like_another else n_worlds
+        worlds = [kind.plant(np.random.default_rng([57, place, seed])) for seed in range(n)]
         results = [claimed(world, n_looks, kind.first_look) for world in worlds]
         both = list(zip(worlds, results, strict=True))
-        false = {
-            "proven": sum(one.proven and world.saving <= 0 for world, one in both),
-            "costs more": sum(one.costs_more and world.saving >= 0 for world, one in both),
-            "as much": sum(one.as_much and (world.outcome or 0) <= -world.margin for world, one in both),
-            "less": sum(one.less and (world.outcome or 0) >= 0 for world, one in both),
-        }
-        worst = max(false, key=lambda name: false[name])
-        yield _row(f"false claims: {kind.name}", false[worst], n_worlds, _FALSE_GOAL, _note(false, results))
+        false = Counter(word for world, one in both for word in one.words & _false_words(world))
+        worst = max(false.values(), default=0)
+        yield _row(f"false claims: {kind.name}", worst, n, _FALSE_GOAL, _note(false, results))
         missed = sum(not one.inside for one in results)
-        yield _row(f"outcomes missed: {kind.name}", missed, n_worlds, _COVERED_GOAL, "at any look")
+        yield _row(f"outcomes missed: {kind.name}", missed, n, _COVERED_GOAL, "at any look")
     lasting = [
         claimed(_clean(np.random.default_rng([58, seed])), 1, 0.0).proven_at_last for seed in range(n_worlds)
     ]
@@ -392,9 +429,9 @@ def _rows(n_worlds: int, n_looks: int) -> Iterator[Row]:
     yield _row("savings not proven: clean", lasting.count(False), n_worlds, _MISSED_GOAL, note)
 
 
-def _note(false: dict[str, int], results: list[Claimed]) -> str:
-    counts = ", ".join(f"{name} {n}" for name, n in false.items() if n)
-    return f"false: {counts or 'none'}; proven {sum(one.proven for one in results)}"
+def _note(false: Mapping[str, int], results: list[Claimed]) -> str:
+    counts = ", ".join(f"{name} {n}" for name, n in false.items())
+    return f"false: {counts or 'none'}; proven {sum('proven' in one.words for one in results)}"
 
 
 def _row(name: str, hits: int, n_worlds: int, goal: float, note: str) -> Row:

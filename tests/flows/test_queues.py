@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import msgspec
 import pytest
+import scipy
+from msgspec.structs import replace as with_fields
 
 from core.errors import (
     Conflict,
@@ -24,15 +28,18 @@ from core.flows.corrections import redo, undo
 from core.flows.evaluate import evaluate, evaluate_all
 from core.flows.export import export_file
 from core.flows.importing import import_files
-from core.flows.learn import record_all, reward
-from core.flows.queues import add_queue, add_rubric, levels_of, propose_queue, rubrics
+from core.flows.learn import record, record_all, reward
+from core.flows.queues import add_queue, add_rubric, levels_of, propose_queue, queues, rubrics
 from core.flows.review import judge_batch, propose_batch, take_back, view_item
+from core.flows.select import select
+from core.flows.settings import change
+from core.records.arm import Arm
 from core.records.evaluation import EvaluationOrder
 from core.records.review import LEVELS, About, Criterion, Draft, Level, QueueAsks, Rubric
 from core.records.run import Run
 from core.records.run_query import RunFilter, View
 from tests.engine import named
-from tests.worlds import START_MS, a_run
+from tests.worlds import START_MS, a_run, context_at
 from tests.worlds.reviewers import LAYER, MINUTE_MS, QUEUE, Desk, desk_at, executed, judge_all, n_done, thirty
 from tests.worlds.training import executed as imported_executions
 from tests.worlds.training import execution_line, execution_uid, layer_line
@@ -232,7 +239,7 @@ def test_two_answers_to_one_instruction_are_compared_once(desk: Desk, tmp_path: 
     assert next_pair(ann) is None
     assert next_pair(desk.of("bob")) is not None
     orders = {(one.first, one.second) for one in (next_pair(desk.of("bob")) for _ in range(20)) if one}
-    assert orders == {(first, second), (second, first)}, "the order is drawn"
+    assert orders == {(first, second), (second, first)}, "the order is counts"
     export_file(desk.context, tmp_path / "all.jsonl")
     kept = [line for line in (tmp_path / "all.jsonl").read_text().splitlines() if '"kind":"choice"' in line]
     assert f'"first":"{pair.first}","second":"{pair.second}","chosen":"second"' in kept[0]
@@ -285,6 +292,56 @@ def test_a_version_is_defined_once_counted_and_taken_back(desk: Desk) -> None:
     assert len(rubrics(desk.context)) == 1
 
 
+# A random sample
+
+
+def sessions_by_coin(file: Path, n: int = 60) -> Context:
+    """Return a learner with sessions of two runs, each selected by its own coin."""
+    seeds = count(1)
+    context = replace(context_at(file), entropy=lambda: next(seeds))
+    change(context, "baseline_rate", 0.5)
+    arms = [Arm(key=A, token_cost=100), Arm(key=B, token_cost=100)]
+    for number in range(2 * n):
+        session = f"s{number // 2}"
+        chosen = select(context, arms, session=session)
+        record(
+            context,
+            with_fields(a_run(f"r{number}"), selection=chosen, run_class=chosen.run_class, session=session),
+        )
+    return context
+
+
+def test_a_random_queue_draws_full_sessions_and_its_outcomes_are_those_of_all(tmp_path: Path) -> None:
+    context = sessions_by_coin(tmp_path / "a.db")
+    asks = QueueAsks(source="filter", order="random", limit=30)
+    proposal = propose_queue(context, asks)
+    queue = add_queue(context, "sample", asks, token=proposal.token)
+    (row,) = queues(context)
+    assert (queue.n_items, row.asks.chance) == (30, 0.25)
+    subjects = {view_item(context, queue.id, number).uri for number in range(1, 31)}
+    numbers = {int(one.rpartition(":r")[2]) for one in subjects}
+    assert {number ^ 1 for number in numbers} == numbers, "both runs of each session"
+    assert subjects != set(uris(context, with_fields(asks, seed="other")))
+    before = queries.savings(context).outcome
+    assert (before.word, before.sampled) == ("unknown", (False, False))
+    for number in numbers:
+        evaluate(context, f"r{number}", "success")
+    outcome = queries.savings(context).outcome
+    assert (outcome.sampled, sum(outcome.known), outcome.of_judged) == ((True, True), 30, False)
+    undo(context, queue.id)
+    outcome = queries.savings(context).outcome
+    assert (outcome.sampled, sum(outcome.n_runs), outcome.of_judged) == ((False, False), 120, True)
+
+
+def test_each_session_has_the_chance_that_is_stored(tmp_path: Path) -> None:
+    context = sessions_by_coin(tmp_path / "a.db", 20)
+    counts = Counter[str]()
+    for seed in range(200):
+        counts.update(uris(context, QueueAsks(source="filter", order="random", limit=10, seed=str(seed))))
+    assert scipy.stats.chisquare(list(counts.values())).pvalue > 1e-4
+    assert (len(counts), counts.total()) == (40, 2_000)
+
+
 # What can't be
 
 
@@ -294,6 +351,8 @@ def test_a_version_is_defined_once_counted_and_taken_back(desk: Desk) -> None:
         ({"source": "x"}, "source must be one of unjudged, low, disagree, filter, runs, got 'x'"),
         ({"about": "session"}, "about must be one of"),
         ({"order": "newest"}, "order must be one of"),
+        ({"order": "random"}, "The source of a random order must be filter, got unjudged"),
+        ({"chance": 0.5}, "chance must be left out of the order oldest, got 0.5"),
         ({"limit": 0}, "limit must be a whole number from 1 to 10,000, got 0"),
         ({"limit": 10_001}, "got 10001"),
         ({"below": 1.5}, "below must be a number from 0 to 1, got 1.5"),

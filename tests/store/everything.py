@@ -311,6 +311,7 @@ def share_a_cache(context: Context) -> None:
     for number in range(8):
         run = chosen_run(context, f"cached {number}", session=f"session {number}", model="small")
         record(context, replace_fields(run, usage=Usage(input=10, output=5, cache_read=90), calls=()))
+    add_queue(context, "sample", QueueAsks(source="filter", order="random", seed="1"))
     assert queries.savings(context).money is not None
 
 

@@ -10,14 +10,15 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from core.columns import Bools, Floats, Ints
-from core.maths.achieved import in_order, judge_source, judged, mean, paid, source_to_compare
-from core.maths.episodes import written
+from core.maths.achieved import in_order, judge_source, judged, mean, paid, source_to_compare, stated
 from core.records.achieved import Achieved, OutcomeSource
 from core.records.layer import adapter_uri, layer_uid
 from core.records.observation import plain_reward
+from core.records.review import QueueAsks
 from core.store.engine.dialect import ACTIVE, BY_RUN, EVALUATIONS_BY_RUN, OUTCOMES_BY_RUN
 from core.store.environments import BROKEN, declared_scales
 from core.store.tables import leaving_out
@@ -25,6 +26,8 @@ from core.store.transaction import Facts, Snapshot
 
 Values = Mapping[int, float]
 """Outcomes by the number of the run."""
+Sample = tuple[int, int, Sequence[str]]
+"""A random sample: the number of its queue, its revision, and the classes of its runs."""
 
 _PROGRAM: Final = (
     f"SELECT r.run_no, a.revision, a.achieved_no, a.value FROM run r CROSS JOIN achieved a {OUTCOMES_BY_RUN}"
@@ -49,12 +52,31 @@ _THUMBS: Final = (
     f" AND b.undone = 0 AND b.{ACTIVE} AND w.learner_id = b.learner_id AND w.observation_no = b.observation_no"
 )
 
+_FILLED: Final = "SELECT " + ", ".join(
+    f"EXISTS (SELECT 1 FROM {table} WHERE learner_id = ?1)"
+    for table in ("achieved", "episode_run", "evaluation", "whole_reward")
+)
+_QUEUES: Final = (
+    f"SELECT review_queue_no, revision, asks FROM review_queue WHERE learner_id = ? AND {ACTIVE} AND undone = 0"
+    " ORDER BY review_queue_no"
+)
+_LAST_RUN: Final = "SELECT coalesce(max(run_no), 0) FROM run WHERE learner_id = ? AND revision <= ?"
+_ITEMS: Final = "SELECT run_no FROM review_item WHERE learner_id = ? AND review_queue_no = ?"
 
-def outcomes_by_source(facts: Facts, run_nos: Sequence[int]) -> dict[OutcomeSource, Values]:
-    """Return the outcomes of runs from each source; all is asked at once."""
+
+def outcomes_by_source(
+    facts: Facts, run_nos: Sequence[int], sources: Sequence[object] = (True,) * 5
+) -> dict[OutcomeSource, Values]:
+    """Return the outcomes of runs from each source; all is asked at once.
+
+    ``sources``: whether to ask for those of programs, stated rewards, episodes, evaluations and rewards.
+    """
+    by_program, by_source, by_episode, by_judge, by_reward = (run_nos if one else () for one in sources)
     (program, environment), (evaluated, thumb) = facts.together(
-        lambda: facts.together(lambda: _programs(facts, run_nos), lambda: _paid(facts, run_nos)),
-        lambda: facts.together(lambda: _judged(facts, run_nos), lambda: _thumbs(facts, run_nos)),
+        lambda: facts.together(
+            lambda: _programs(facts, by_program), lambda: _paid(facts, by_source, by_episode)
+        ),
+        lambda: facts.together(lambda: _judged(facts, by_judge), lambda: _thumbs(facts, by_reward)),
     )
     return {"program": program, "environment": environment, **evaluated, "thumb": thumb}
 
@@ -80,14 +102,14 @@ def _programs(facts: Facts, run_nos: Sequence[int]) -> Values:
     return {run_no: value for run_no, _, _, value in sorted(facts.rows_in(_PROGRAM, run_nos))}
 
 
-def _paid(facts: Facts, run_nos: Sequence[int]) -> Values:
+def _paid(facts: Facts, run_nos: Sequence[int], in_episodes: Sequence[int]) -> Values:
     """Return the mean of a run's episodes; without one the reward that the run's source states."""
     rewards, rows, scales = facts.together(
         lambda: facts.rows_in(_STATED, run_nos),
-        lambda: facts.rows_in(_EPISODES, run_nos),
+        lambda: facts.rows_in(_EPISODES, in_episodes),
         lambda: declared_scales(facts),
     )
-    stated = {run_no: float(paid(written(reward)) or 0) for run_no, reward in rewards}
+    of_source = {run_no: float(stated(reward)) for run_no, reward in rewards}
     episodes: dict[int, list[float]] = defaultdict(list)
     for run_no, environment_no, total, final in rows:
         scale = scales.get(environment_no)
@@ -95,7 +117,7 @@ def _paid(facts: Facts, run_nos: Sequence[int]) -> Values:
         value = None if reached is None else paid(Decimal(reached), scale)
         if value is not None:
             episodes[run_no].append(value)
-    return stated | {run_no: mean(values) for run_no, values in episodes.items()}
+    return of_source | {run_no: mean(values) for run_no, values in episodes.items()}
 
 
 def _judged(facts: Facts, run_nos: Sequence[int]) -> dict[OutcomeSource, Values]:
@@ -136,19 +158,48 @@ def _thumbs(facts: Facts, run_nos: Sequence[int]) -> Values:
 # Columns
 
 
+def outcomes_there_are(facts: Facts) -> tuple[Sequence[object], list[Sample]]:
+    """Return which tables of outcomes have rows, and the random samples: queues in random order over full classes."""
+    (filled,), queues = facts.together(lambda: facts.rows(_FILLED, []), lambda: facts.rows(_QUEUES, []))
+    samples = [(*row, msgspec.json.decode(asks, type=QueueAsks).sampled) for *row, asks in queues]
+    return filled, [sample for sample in samples if sample[-1]]
+
+
+def sampled_runs(facts: Facts, samples: Sequence[Sample], numbers: Ints, is_baseline: Bools) -> Ints:
+    """Return the part of each run in the latest random sample of its class, as `SessionRuns` has it."""
+    sampled = np.zeros(len(numbers), dtype=np.int64)
+    for name, side in (("baseline", is_baseline), ("selected", ~is_baseline)):
+        latest = [(queue_no, revision) for queue_no, revision, classes in samples if name in classes][-1:]
+        for queue_no, revision in latest:
+            last = facts.count_of(_LAST_RUN, [revision])
+            items = [run_no for (run_no,) in facts.rows(_ITEMS, [queue_no])]
+            sampled[side] = (numbers[side] <= last).astype(np.int64) + np.isin(numbers[side], items)
+    return np.where(numbers > 0, sampled, 0)
+
+
 def compared_outcomes(
-    facts: Facts, run_nos: Sequence[int], stated: Ints, is_baseline: Bools, is_by_coin: Bools
+    facts: Facts,
+    run_nos: Sequence[int],
+    paid_once: Ints,
+    is_baseline: Bools,
+    is_by_coin: Bools,
+    *,
+    in_sample: Bools,
+    filled: Sequence[object],
 ) -> tuple[Floats, OutcomeSource | None]:
     """Return the outcomes of runs from the one source that a comparison of two classes uses, and the source.
 
-    The choice is that of `source_to_compare`; NaN is an unknown outcome. A compacted run has the number 0, and
-    ``stated``, the outcome from the reward that it stated; -1 is none.
+    The choice is that of `source_to_compare`; NaN is an unknown outcome. A compacted run has the number 0.
+    ``paid_once`` are the outcomes from the rewards that sources state; -1 is none.
+    Tables that are ``filled`` are asked.
     """
-    by_source = outcomes_by_source(facts, [run_no for run_no in run_nos if run_no])
+    known, (by_program, *others) = [run_no for run_no in run_nos if run_no], filled
+    by_source = outcomes_by_source(facts, known, (by_program, False, *others))
     numbers = np.array(run_nos, dtype=np.int64)
     columns = {source: _column(values, numbers) for source, values in by_source.items()}
-    columns["environment"][stated >= 0] = stated[stated >= 0]
-    source = source_to_compare(columns, facts.settings.outcome_from, is_baseline, is_by_coin)
+    paid_by = columns["environment"]
+    columns["environment"] = np.where(np.isnan(paid_by) & (paid_once >= 0), paid_once, paid_by)
+    source = source_to_compare(columns, facts.settings.outcome_from, is_baseline, is_by_coin, in_sample)
     return (np.full(len(numbers), np.nan), None) if source is None else (columns[source], source)
 
 

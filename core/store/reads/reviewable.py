@@ -106,8 +106,19 @@ def reviewable(snapshot: Snapshot, asks: QueueAsks) -> Iterator[Candidate]:
 def _runs(snapshot: Snapshot, asks: QueueAsks) -> Iterator[tuple[int, int | None]]:
     if asks.source != "runs":
         direction: Direction = "newer" if asks.order == "oldest" else "older"
-        return run_numbers(snapshot, asks.wanted, asks.view, direction, at_most=LOOKED_AT_MOST)
+        at_most = _EVER if asks.order == "random" else LOOKED_AT_MOST
+        return run_numbers(snapshot, asks.wanted, asks.view, direction, at_most=at_most)
     return iter(dict(_named(snapshot, name) for name in asks.runs).items())
+
+
+def session_keys(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[int, int]:
+    """Return the keys of the sessions of runs whose class a coin decided."""
+    return dict(
+        snapshot.rows_in(
+            "SELECT run_no, session_key FROM run WHERE learner_id = ? AND session_key IS NOT NULL AND run_no IN ({})",
+            run_nos,
+        )
+    )
 
 
 def _named(snapshot: Snapshot, name: str) -> tuple[int, int | None]:

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from core.columns import (
+    IN_SAMPLE,
     UNKNOWN,
     ArmColumns,
     ArmSessions,
@@ -25,6 +26,7 @@ from core.columns import (
     ints,
     is_recorded_coin,
 )
+from core.maths.achieved import stated
 from core.records.arm import MICRO
 from core.records.bill import as_read, bill_of
 from core.records.evidence import INCLUDED, NAMED, OBSERVED, REFERENCED
@@ -33,7 +35,7 @@ from core.store.caches import CoinDraw, coin_draw_of
 from core.store.compacted import decided_runs
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, BY_ARM, BY_SESSION, BY_TIME
-from core.store.reads.achieved import compared_outcomes
+from core.store.reads.achieved import compared_outcomes, outcomes_there_are, sampled_runs
 from core.store.reads.arms import places_by_number
 from core.store.reads.session_moments import RUNS_READ
 from core.store.settings import SettingsInForce, settings_in_force, spent_by_run
@@ -95,7 +97,7 @@ _SEEKS: Final = 10 * SAMPLED
 _RUNS: Final = (
     f"SELECT session_key, coalesce(at_ms / {HOUR_MS}, {UNKNOWN}), class, coalesce(model, ''), coalesce(channel, ''),"
     f" status, coalesce(tokens, {UNKNOWN}), coalesce(duration_ms, {UNKNOWN}), choice, import_no, run_no,"
-    f" coalesce(bill_pico, {UNKNOWN}), bill_marks FROM run {{}}"
+    f" coalesce(bill_pico, {UNKNOWN}), bill_marks, reward FROM run {{}}"
     f" WHERE learner_id = ? AND revision <= ? AND session_key >= 0 AND session_key <= ? AND {ACTIVE}"
     " AND outcome <> 'empty' {}"
 )
@@ -236,17 +238,19 @@ def session_runs(
     sessions. Compacted runs are among them. Of more than `RUNS_READ` the newest are, and then all are a sample.
     """
     limit = _ALL_KEYS - 1 if n_runs <= SAMPLED else _ALL_KEYS * SAMPLED // n_runs
-    columns, in_force = snapshot.together(
-        lambda: _columns(snapshot, n_runs, limit, since_ms, until_ms), lambda: settings_in_force(snapshot)
+    columns, in_force, (filled, samples) = snapshot.together(
+        lambda: _columns(snapshot, n_runs, limit, since_ms, until_ms),
+        lambda: settings_in_force(snapshot),
+        lambda: outcomes_there_are(snapshot),
     )
     session, hour, run_class, model, channel, status, tokens, duration_ms, choice, *rest = columns
-    import_nos, run_nos, *bills = rest
+    import_nos, run_nos, *bills, rewards = rest
     draws = [coin_draw_of(*one) for one in zip(choice, import_nos, run_nos, strict=True)]
     draw, prob, revision, budget, k, _ = zip(*draws, strict=True) if draws else [()] * 6
     settings_nos = _settings_numbers(in_force, draws, import_nos)
     columns = [
         *(session, hour, list(draw), run_class, model, channel, status, list(prob), tokens, duration_ms),
-        *(*bills, [UNKNOWN] * len(run_nos), run_nos, list(revision), list(budget), list(k), settings_nos),
+        *(*bills, list(map(stated, rewards)), run_nos, list(revision), list(budget), list(k), settings_nos),
     ]
     if snapshot.is_compacted:
         columns = _with_compacted(snapshot, columns, limit, since_ms, until_ms)
@@ -258,14 +262,19 @@ def session_runs(
         is_recorded_coin(of["prob_micro"]),
         np.array(of["run_class"], dtype=np.str_) == "baseline",
     )
-    run_nos, stated = of.pop("run_no").tolist(), of.pop("stated")
-    achieved, source = compared_outcomes(snapshot, run_nos, stated, is_baseline, is_by_coin)
+    run_nos, paid_once = of.pop("run_no").tolist(), of.pop("stated")
+    sampled = sampled_runs(snapshot, samples, np.array(run_nos, dtype=np.int64), is_baseline)
+    achieved, source = compared_outcomes(
+        snapshot, run_nos, paid_once, is_baseline, is_by_coin, in_sample=sampled == IN_SAMPLE, filled=filled
+    )
     bounds = _bounds(snapshot, limit)
     return SessionRuns(
         **of,
         bound_pico=ints([bounds.get(number, UNKNOWN) for number in run_nos]),
         achieved=achieved,
         achieved_source=source or "",
+        sampled=sampled,
+        n_samples=len(samples),
         is_all=limit == _ALL_KEYS - 1 and (not snapshot.is_compacted or len(run_nos) >= n_runs),
     )
 

@@ -136,7 +136,7 @@ def test_a_cheaper_run_that_needs_a_second_one_proves_nothing() -> None:
     whole: dict[str, Any] = {
         name: tuple(np.array(value)[order].tolist()) if isinstance(value, tuple) else value[order]
         for name, value in vars(runs).items()
-        if name not in {"is_all", "achieved_source"}
+        if name not in {"is_all", "achieved_source", "n_samples"}
     }
     held = SessionRuns(**whole)
     held = replace(held, prob_micro=held.prob_micro + HELD_COIN, revision=np.arange(len(places)))
@@ -214,3 +214,31 @@ def test_a_cost_per_solved_task_is_open_above_where_few_are_solved() -> None:
     assert answer.solved is not None
     assert (answer.solved[0].cost.value, answer.solved[0].n_solved) == (None, 0)
     assert answer.solved[1].cost.limits is not None
+
+
+@pytest.mark.parametrize("is_sampled", [(True, True), (False, True), (True, False)])
+def test_a_random_sample_stands_for_its_side_and_judged_runs_do_not(is_sampled: tuple[bool, bool]) -> None:
+    """Failures are judged less often, but of the sample all are known, so its interval holds the truth."""
+    missed = 0
+    for seed in range(40):
+        runs = judged_runs(planted_runs(seed, 4_000, prob=0.4), (0.9, 0.7), seed + 1_000)
+        dice, is_selected = np.random.default_rng([seed, 3]), runs.is_selected
+        sample = (dice.random(len(runs)) < 0.25) & np.where(is_selected, is_sampled[1], is_sampled[0])
+        known = np.where(is_selected, is_sampled[1], is_sampled[0]) == 0
+        known |= sample | (dice.random(len(runs)) < np.where(runs.achieved > 0, 0.5, 0.1))
+        part = replace(runs, achieved=np.where(known, runs.achieved, np.nan))
+        sampled = replace(part, sampled=1 + sample, n_samples=1)
+        outcome = outcomes(sampled, 5.0)
+        assert (outcome.sampled, outcome.of_judged, outcomes(part, 5.0).of_judged) == (
+            is_sampled,
+            False,
+            True,
+        )
+        assert outcome.known == outcome.n_runs
+        lower, upper = outcome.difference.limits or (0.0, 0.0)
+        missed += not lower <= -20 <= upper
+        later = replace(sampled, sampled=np.where(np.arange(len(runs)) < 3_600, sampled.sampled, 0))
+        assert outcomes(later, 5.0).of_judged, "a tenth of the runs came after the sample"
+        again = replace(sampled, n_samples=2)
+        assert (outcomes(again, 5.0).difference.lower or 0.0) < lower, "a further sample is a further look"
+    assert missed <= 1

@@ -17,7 +17,8 @@ import scipy
 
 from core.columns import Floats
 
-_STEPS: Final = 40
+_ROUNDS: Final = 13
+_GRID: Final = np.linspace(0, 1, 10)
 _LEAST, _MOST = -40.0, 60.0
 """Logarithms between which the price of wealth lies."""
 
@@ -46,7 +47,9 @@ def always_limits(
     first, second = (np.full_like(n, 0.5),) * 2 if prior is None else prior
     spent = scipy.special.betaln(first + total, second + n - total) - scipy.special.betaln(first, second)
     taking = weight != 0
-    bets = _Bets(n, np.clip(total, 0, n), taking, np.where(taking, spent, 0.0).sum(-1), -math.log(error))
+    spent = np.where(taking, spent, 0.0).sum(-1, keepdims=True)
+    counts, sums, is_taken = (one[..., None, :] for one in (n, np.clip(total, 0, n), taking))
+    bets = _Bets(counts, sums, is_taken, spent, -math.log(error))
     weight = np.broadcast_to(weight, n.shape)
     lower, upper = bets.least(np.stack([weight, -weight]))
     return np.asarray(lower), np.asarray(-upper)
@@ -59,13 +62,14 @@ class _Bets:
         self._n, self._total, self._taking, self._spent, self._most = n, total, taking, spent, most
 
     def least(self, weight: Floats) -> Floats:
-        """Return the least weighted sum of means whose wealth is small enough: its price is found by halving."""
-        low, high = (np.full(weight.shape[:-1], end) for end in (_LEAST, _MOST))
-        for _ in range(_STEPS):
-            middle = (low + high) / 2
-            is_small = self._log_wealth(self._means(weight, middle)) <= self._most
-            low, high = np.where(is_small, low, middle), np.where(is_small, middle, high)
-        return np.asarray((weight * self._means(weight, high)).sum(-1))
+        """Return the least weighted sum of means whose wealth is small enough: its price is found by narrowing."""
+        low, high = (np.full((*weight.shape[:-1], 1), end) for end in (_LEAST, _MOST))
+        for _ in range(_ROUNDS):
+            tried = low + (high - low) * _GRID
+            is_large = self._log_wealth(self._means(weight[..., None, :], tried)) > self._most
+            at = np.clip(is_large.sum(-1, keepdims=True), 1, len(_GRID) - 1)
+            low, high = (low + (high - low) * _GRID[place] for place in (at - 1, at))
+        return np.asarray((weight * self._means(weight[..., None, :], high)[..., 0, :]).sum(-1))
 
     def _means(self, weight: Floats, log_price: Floats) -> Floats:
         """Return the means that make the sum least at a price of wealth: the roots of a quadratic for each."""

@@ -69,8 +69,8 @@ def _relative_quantiles(
         flat = np.exp2(tried).reshape(*low.shape[:-1], 1, -1)
         positions = _position(flat * scale[..., None]) - first
         n_passed = (each[..., None] * _passed_at(passed, positions)).sum(-2).reshape(tried.shape)
-        at = np.clip((n_passed < target[..., None]).sum(-1, keepdims=True), 1, len(_GRID) - 1)
-        low, high = (np.take_along_axis(tried, place, -1)[..., 0] for place in (at - 1, at))
+        at = np.clip((n_passed < target[..., None]).sum(-1), 1, len(_GRID) - 1)
+        low, high = (low + (high - low) * _GRID[place] for place in (at - 1, at))
     return np.asarray(np.exp2(high))
 
 

@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from core.columns import Bools, Floats, SessionRuns, is_recorded_coin
+from core.columns import IN_SAMPLE, Bools, Floats, SessionRuns, is_recorded_coin
 from core.maths.statistics.savings.bounded import always_limits
+from core.maths.statistics.savings.policies import FIRST_SHARE
 from core.maths.statistics.savings.sums import BASELINE, SELECTED, no_estimate, share_weight
 from core.records.achieved import SOLVED
 from core.records.estimate import Estimate
@@ -87,11 +88,18 @@ def _cells(runs: SessionRuns, value: Floats, mask: Bools) -> _Cells:
     return _Cells(n.reshape(-1, 2), total.reshape(-1, 2))
 
 
-def outcomes(runs: SessionRuns, worse_by: float, error: float = OUTCOME_ERROR) -> Outcomes:
-    """Return the guardrail of outcomes of drawn runs; ``worse_by`` points may be lost in "as much"."""
-    by_coin = is_recorded_coin(runs.prob_micro)
-    known = by_coin & np.isfinite(runs.achieved)
+def outcomes(
+    runs: SessionRuns, worse_by: float, error: float = OUTCOME_ERROR, *, is_planned: bool = True
+) -> Outcomes:
+    """Return the guardrail of outcomes of drawn runs; ``worse_by`` points may be lost in "as much".
+
+    ``is_planned``: with the number of further judged runs.
+    """
     is_selected = runs.is_selected
+    by_coin, sampled = _compared(runs)
+    known = by_coin & np.isfinite(runs.achieved)
+    if runs.n_samples:
+        error *= FIRST_SHARE / (1 + (runs.n_samples if any(sampled) else 0)) ** 2
     n_runs, n_known = (
         (int((mask & ~is_selected).sum()), int((mask & is_selected).sum())) for mask in (by_coin, known)
     )
@@ -103,7 +111,7 @@ def outcomes(runs: SessionRuns, worse_by: float, error: float = OUTCOME_ERROR) -
     if of_judged and lower is not None:
         lower, upper = _worst(runs, by_coin, error)
     word = _word(lower, upper, margin)
-    needed = None if word == "as_much" or of_judged or lower is None else _more(cells, margin, error)
+    is_short = is_planned and word != "as_much" and not of_judged and lower is not None
     return Outcomes(
         word=word,
         source=runs.achieved_source,
@@ -113,9 +121,31 @@ def outcomes(runs: SessionRuns, worse_by: float, error: float = OUTCOME_ERROR) -
         n_runs=n_runs,
         n_sessions=(int(cells.n[:, BASELINE].sum()), int(cells.n[:, SELECTED].sum())),
         of_judged=of_judged and lower is not None,
+        sampled=sampled,
         margin_points=margin,
-        more_judged=needed,
+        more_judged=_more(cells, margin, error) if is_short else None,
     )
+
+
+def _compared(runs: SessionRuns) -> tuple[Bools, tuple[bool, bool]]:
+    """Return the drawn runs that are compared, and whether those of each class are its random sample.
+
+    A sample counts where it was drawn from nearly all runs of the class, and nearly all of it is known.
+    """
+    by_coin, known = is_recorded_coin(runs.prob_micro), np.isfinite(runs.achieved)
+    compared, sampled = by_coin.copy(), [False, False]
+    for number, of_class in enumerate((~runs.is_selected, runs.is_selected)):
+        side = by_coin & of_class
+        sample = side & (runs.sampled == IN_SAMPLE)
+        sampled[number] = bool(
+            sample.any()
+            and known[side].mean() < MOSTLY_KNOWN
+            and (runs.sampled[side] > 0).mean() >= MOSTLY_KNOWN
+            and known[sample].mean() >= MOSTLY_KNOWN
+        )
+        if sampled[number]:
+            compared[of_class] = sample[of_class]
+    return compared, (sampled[0], sampled[1])
 
 
 def _margin(baseline: Floats, worse_by: float) -> float:

@@ -11,9 +11,10 @@ bets by earlier runs: of the same model or channel, of the same session, or the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress, repeat
 from typing import Final, Literal
 
 import numpy as np
@@ -41,6 +42,7 @@ from core.records.times import DAY_HOURS
 
 Imbalance = Literal["time", "model", "channel", "session"]
 
+_GROUP: Final = {"baseline": BASELINE, "selected": SELECTED}
 WEALTH: Final = 1 / CHECK_ERROR
 """Mean wealth that withholds a claim: the inverse of the probability of a false alarm."""
 _WINDOWS: Final = (50, 400)
@@ -205,10 +207,9 @@ class ComparedRuns:
         self.is_completed = self.is_compared & (self._status == "completed")
         self._is_taken = self.is_completed if ended_well else self.is_compared
         self.is_known = self._is_taken & (usage.bucket != UNKNOWN)
-        names = list(zip(usage.model, usage.channel, usage.prob_micro.tolist(), strict=True))
-        strata = sorted({name for name, taken in zip(names, self.is_compared.tolist(), strict=True) if taken})
+        strata = sorted(set(compress(_names(usage), self.is_compared.tolist())))
         places = {name: index for index, name in enumerate(strata)}
-        self.stratum = np.array([places.get(name, 0) for name in names], dtype=np.int64)
+        self.stratum = np.maximum(_numbered(usage, places), 0)
         self.models = np.array([model for model, _, _ in strata], dtype=np.str_)
         self.channels = np.array([channel for _, channel, _ in strata], dtype=np.str_)
         self.strata: tuple[Stratum, ...] = tuple(strata)
@@ -451,8 +452,7 @@ class _SampledRuns:
     """The runs of `SessionRuns` in the compared strata, one entry per run, coded as the usage is."""
 
     def __init__(self, runs: SessionRuns, places: Mapping[Stratum, int], *, ended_well: bool) -> None:
-        names = zip(runs.model, runs.channel, runs.prob_micro.tolist(), strict=True)
-        stratum = np.array([places.get(name, -1) for name in names], dtype=np.int64)
+        stratum = _numbered(runs, places)
         mask = stratum >= 0
         self._stratum = stratum[mask]
         self._cell = self._stratum * 2 + _groups(runs.run_class)[mask]
@@ -530,10 +530,18 @@ def is_within(hour: Ints, hours: Hours) -> Bools:
     return np.ones(len(hour), dtype=np.bool_) if hours is None else (hour >= hours[0]) & (hour < hours[1])
 
 
+def _names(runs: UsageColumns | SessionRuns) -> Iterator[Stratum]:
+    return zip(runs.model, runs.channel, runs.prob_micro.tolist(), strict=True)
+
+
+def _numbered(runs: UsageColumns | SessionRuns, places: Mapping[Stratum, int]) -> Ints:
+    """Return the number of the stratum of each row; -1 = it is in none."""
+    return np.fromiter(map(places.get, _names(runs), repeat(-1)), dtype=np.int64, count=len(runs))
+
+
 def _groups(run_class: tuple[str, ...]) -> Ints:
     """Return the group of each class; -1 = neither."""
-    classes = np.array(run_class, dtype=np.str_)
-    return np.where(classes == "selected", SELECTED, np.where(classes == "baseline", BASELINE, -1))
+    return np.fromiter(map(_GROUP.get, run_class, repeat(-1)), dtype=np.int64, count=len(run_class))
 
 
 def as_usage(runs: SessionRuns) -> UsageColumns:

@@ -42,7 +42,7 @@ class SessionSums:
 
     def where(self, mask: Bools) -> SessionSums:
         """Return the entries in ``mask``."""
-        names = ("cell", "session", "n", "total", "squares")
+        names = () if mask.all() else ("cell", "session", "n", "total", "squares")
         return replace(self, **{name: getattr(self, name)[mask] for name in names})
 
     def strata(self, mask: Bools) -> SessionSums:
