@@ -36,7 +36,7 @@ _TRAINING_SHARE: Final = 0.7
 # Trials
 TASKS: Final = tuple(TrialTask(name=f"ticket-{number:02}") for number in range(1, 41))
 _PROB_ENDS_EARLY: Final = 0.1
-"""Share of tasks that every run solves, and of those that none does: they can't tell."""
+"""Share of tasks that every run solves, and of those that none does: they show no difference."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -103,7 +103,7 @@ def _mean_label(mean: float, look: Tokens) -> dict[str, Any]:
 def _hover(task: PairedTask) -> str:
     sides = [wording.percent(share, 0) for share in (task.with_arm, task.without)]
     name = wording.plot_literal(wording.cut_middle(wording.plain(task.task)))
-    note = "" if task.could_tell else "<br>could not tell: too easy or too hard"
+    note = "" if task.could_tell else "<br>shows no difference: too easy or too hard"
     return (
         f"<b>{name}</b><br>{sides[0]} with it, {sides[1]} without it<br>"
         f"{wording.things(task.n_repeats, 'repeat')}{note}"
@@ -127,5 +127,5 @@ def _table(tasks: Sequence[PairedTask]) -> dict[str, Sequence[Cell]]:
         "without": [wording.percent(one.without, 0) for one in tasks],
         "difference": [f"{wording.change(_difference(one))}" for one in tasks],
         "repeats": [one.n_repeats for one in tasks],
-        "could tell": ["yes" if one.could_tell else "no" for one in tasks],
+        "could differ": ["yes" if one.could_tell else "no" for one in tasks],
     }

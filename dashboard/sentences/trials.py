@@ -166,7 +166,7 @@ def story_line(story: TrialStory) -> Markdown:
 def used_and_harming(
     rows: Iterable[TrialRow], judged: Mapping[str, Judgement]
 ) -> list[tuple[Verdict, Judgement]]:
-    """Return the verdicts that an arm harms where it is used often, the most used first."""
+    """Return the trials of arms that harm and are used often, the most used first."""
     found = with_word(in_force(verdicts(rows)), "harms")
     pairs = [(one, judged[one.arm]) for one in found if one.arm in judged]
     often = [pair for pair in pairs if pair[1].mean >= OFTEN]

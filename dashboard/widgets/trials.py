@@ -227,7 +227,7 @@ def figures(one: Verdict) -> None:
         if shown.money.value is not None:
             st.metric("Money of a task", sentences.cost_words(shown.money))
         st.metric("Runs that used it", wording.count(shown.n_used))
-        st.metric("Could not tell", f"{wording.count(shown.n_could_not_tell)} of {len(shown.tasks):,}")
+        st.metric("Could not differ", f"{wording.count(shown.n_could_not_tell)} of {len(shown.tasks):,}")
 
 
 def readings(story: TrialStory) -> None:

@@ -32,7 +32,7 @@ def test_a_harm_leads_the_list(open_page: Open, database: Path) -> None:
     assert title.index("harms") < title.index("helps")
     table = page.dataframe[0].value
     assert list(table["verdict"]) == ["no results", "harms", "helps"]
-    assert table["effect, with less without"][1].startswith("−100 points")
+    assert table.iloc[1, 4].startswith("−100")
 
 
 def test_one_trial_shows_its_verdict_tasks_and_counts(open_page: Open, database: Path) -> None:
@@ -76,7 +76,7 @@ def test_the_overview_names_an_arm_that_is_used_often_and_harms(open_page: Open,
     expected = [arm for arm in (often, rarely) if means[arm] >= sentences.OFTEN]
     assert [one.arm for one in named] == expected
     page = open_page("overview")
-    claims = [text for text in texts(page) if "used often and" in text]
+    claims = [text for text in texts(page) if "often" in text]
     assert len(claims) == len(expected)
 
 
