@@ -10,7 +10,7 @@ from core.records.counts import number_of
 
 if TYPE_CHECKING:
     from core.records.estimate import Estimate
-    from core.records.trial import BySide, TasksNeeded, TrialFigures, TrialPlanned, TrialRow, TrialVerdict
+    from core.records.trial import TasksNeeded, TrialPlanned, TrialRow, TrialVerdict
 
 WHY: Final[Mapping[str, str]] = {
     "few_tasks": "planned tasks are left, or there are too few tasks",
@@ -55,9 +55,13 @@ def _effect(effect: Estimate, n_tasks: int) -> str:
     tasks = number_of(n_tasks, "task")
     if effect.value is None:
         return f"no effect is known from {tasks}"
-    interval = effect.limits
-    between = "" if interval is None else f" ({interval[0]:+.0f} to {interval[1]:+.0f})"
-    return f"{effect.value:+.0f} points{between} on {tasks} like these"
+    return f"{_between(effect, ' points')} on {tasks} like these"
+
+
+def _between(effect: Estimate, unit: str) -> str:
+    limits = effect.limits
+    interval = "" if limits is None else f" ({limits[0]:+.0f} to {limits[1]:+.0f})"
+    return f"{effect.value:+.0f}{unit}{interval}"
 
 
 def limits(one: TrialVerdict) -> list[str]:
@@ -69,7 +73,7 @@ def limits(one: TrialVerdict) -> list[str]:
             f"{shown.n_could_not_tell:,} of {number_of(len(shown.tasks), 'task')} could not show a difference."
         )
     sentences += [
-        f"{_by_side(counts)} {words}."
+        f"{number_of(counts.with_arm, 'run')} with it and {counts.without:,} without it {words}."
         for counts, words in (
             (shown.missing, "are missing"),
             (shown.not_followed, "did not follow their side"),
@@ -80,26 +84,10 @@ def limits(one: TrialVerdict) -> list[str]:
     if shown.left_out_checks:
         names = ", ".join(shown.left_out_checks)
         sentences.append(f"Left out of the grade, as only one side can pass them: {names}.")
-    return [*sentences, *_added(shown), *_setting(one)]
-
-
-def _by_side(counts: BySide) -> str:
-    return f"{number_of(counts.with_arm, 'run')} with it and {counts.without:,} without it"
-
-
-def _added(shown: TrialFigures) -> list[str]:
-    """Return the cost that the arm adds, which is never a verdict."""
-    tokens = shown.tokens
-    if tokens.value is None:
-        return []
-    interval = tokens.limits
-    between = "" if interval is None else f" ({interval[0]:+.0f} to {interval[1]:+.0f})"
-    return [f"A task's tokens change by {tokens.value:+.0f}%{between}."]
-
-
-def _setting(one: TrialVerdict) -> list[str]:
-    sentences = [] if one.planned else [UNPLANNED]
-    sentences += [ALONE] if one.figures.alone else []
+    if shown.tokens.value is not None:  # a cost, which is no verdict
+        sentences.append(f"A task's tokens change by {_between(shown.tokens, '%')}.")
+    sentences += [] if one.planned else [UNPLANNED]
+    sentences += [ALONE] if shown.alone else []
     return sentences if one.past is None else [*sentences, PAST[one.past]]
 
 

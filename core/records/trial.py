@@ -58,13 +58,11 @@ class TrialTask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """
 
     name: str
-    digest: str = ""
-    cluster: str = ""
+    digest: Label = ""
+    cluster: Label = ""
 
     def __post_init__(self) -> None:
         text("A task's name", self.name, MAX_LABEL_CHARS, lowest=1)
-        text("A task's digest", self.digest, MAX_LABEL_CHARS)
-        text("A task's cluster", self.cluster, MAX_LABEL_CHARS)
 
 
 class TrialPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -163,13 +161,12 @@ class TrialResults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """The cells of one source, as they were read. ``source`` names its format, ``about`` the arm in its words.
 
     ``alone``: the harness loads the arm alone, without the other tools. ``rescored`` names the sides whose grades
-    were made again. ``plan`` is the number of the plan that the file names; None = none. ``tasks`` are those whose
-    digest or cluster is known. ``notes`` are sentences for people about what was left out.
+    were made again. ``plan`` is the number of the plan that the file names; None = none. ``notes`` are sentences for
+    people about what was left out.
     """
 
     source: str
     cells: tuple[Cell, ...]
-    tasks: tuple[TrialTask, ...] = ()
     arm: Label = ""
     about: Label = ""
     plan: int | None = None
@@ -178,34 +175,21 @@ class TrialResults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     rescored: tuple[TrialSide, ...] = ()
     notes: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        whole("cells", len(self.cells), MOST_CELLS)
+
 
 def session_prefix(plan: TrialPlan) -> str:
     """Return the beginning of the session ids of a plan's runs, by which any import knows them."""
     content = _chosen(plan) | {"tasks": [_chosen(one) for one in plan.tasks]}
-    digest = _hex(msgspec.json.encode(content, order="deterministic").decode())
+    digest = blake2b(msgspec.json.encode(content, order="deterministic"), digest_size=12).hexdigest()
     return f"{digest[:8]}-{digest[8:12]}-"
-
-
-def session_of(
-    prefix: str, task: str, repeat: int, side: TrialSide, *, arm: str = "", attempt: int = 1
-) -> str:
-    """Return the session id of a cell's run: a UUID that follows from the cell, with its plan's `session_prefix`.
-
-    >>> session_of("0c28fb06-5d1c-", "t1", 1, "with")
-    '0c28fb06-5d1c-434a-876c-fe0f5cd14667'
-    """
-    cell = _hex(f"{task}/{repeat}/{side}/{arm}/{attempt}")
-    return f"{prefix}4{cell[:3]}-8{cell[3:6]}-{cell[6:18]}"
 
 
 def _chosen(record: TrialPlan | TrialTask) -> dict[str, object]:
     """Return the fields that differ from their defaults, so that a new field changes no digest."""
     fields = {one.name: one.default for one in msgspec.structs.fields(record)}
     return {name: getattr(record, name) for name in fields if getattr(record, name) != fields[name]}
-
-
-def _hex(text: str) -> str:
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
 class TrialLine(FactOfLine, frozen=True, tag="trial"):
@@ -362,16 +346,12 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrialStory(msgspec.Struct, frozen=True, kw_only=True):
-    """One trial: its row, plan, readings by the ids of their acts, and the runs of its sessions.
-
-    ``notes`` name what the verdicts leave out.
-    """
+    """One trial: its row, plan, readings by the ids of their acts, and the runs of its sessions."""
 
     row: TrialRow
     plan: TrialPlan | None
     readings: tuple[str, ...]
     n_runs: int
-    notes: tuple[str, ...] = ()
 
 
 class TrialRead(msgspec.Struct, frozen=True, kw_only=True):

@@ -240,8 +240,6 @@ def readings(story: TrialStory) -> None:
         muted(
             f"Planned: {wording.things(len(plan.tasks), 'task')}, smallest effect {plan.smallest:g} points; {facts}."
         )
-    for note in story.notes:
-        muted(wording.literal(note))
     for act in story.readings:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.markdown(f"Results {wording.literal(act)}", width="content")

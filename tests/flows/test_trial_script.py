@@ -21,7 +21,7 @@ from core.flows.trials import program
 from core.flows.trials.results import read_results
 from core.flows.trials.script import script
 from core.maths.statistics.trials import figures
-from core.records.trial import Cell, TrialPlan, TrialTask, session_of, session_prefix
+from core.records.trial import Cell, TrialPlan, TrialTask, session_prefix
 from tests.conftest import ROOT
 
 FAKE = ROOT / "tests" / "flows" / "fake_claude.py"
@@ -382,7 +382,9 @@ def test_a_command_reads_the_side_and_writes_one_line(desk: Machine) -> None:
     sessions = (desk.home / "cells").read_text().split()
     prefix = session_prefix(plan)
     assert sorted(sessions) == sorted(one.session for one in cells)
-    assert {session_of(prefix, one.task, one.repeat, one.side) for one in cells} == set(sessions)
+    assert {program.session_of(prefix, program.Slot(one.task, one.repeat, one.side)) for one in cells} == set(
+        sessions
+    )
 
 
 @pytest.mark.parametrize(

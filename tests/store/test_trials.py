@@ -19,8 +19,9 @@ from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record, reward
 from core.flows.queries import METRICS
+from core.flows.trials.program import Slot, session_of
 from core.records.run import Run, RunClass
-from core.records.trial import TrialPlan, TrialTask, session_of, session_prefix
+from core.records.trial import TrialPlan, TrialTask, session_prefix
 from core.store.reads import usage_columns
 from core.store.trials import trial_facts
 from tests.store.compacting import compact_until
@@ -29,7 +30,9 @@ from tests.worlds import HOUR_MS, IN_PARTS, START_MS, a_run, context_at, is_clea
 A = "tool:other:a"
 PLAN = TrialPlan(arms=(A,), digests=("",), tasks=(TrialTask(name="sums"),), seed="7")
 PREFIX = session_prefix(PLAN)
-PLANNED = tuple(session_of(PREFIX, "sums", repeat, side) for repeat in (1, 2) for side in ("with", "without"))
+PLANNED = tuple(
+    session_of(PREFIX, Slot("sums", repeat, side)) for repeat in (1, 2) for side in ("with", "without")
+)
 READ = tuple(f"read-{number}" for number in range(4))
 
 

@@ -173,7 +173,7 @@ def _show(story: TrialStory) -> None:
         say(
             f"Planned: {number_of(len(plan.tasks), 'task')}, {number_of(plan.repeats, 'repeat')}, seed {plan.seed}."
         )
-    say(*explained.verdicts(row), *story.notes)
+    say(*explained.verdicts(row))
     if story.readings:
         say(f"Read by {', '.join(story.readings)}.")
 

@@ -6,7 +6,6 @@ without a plan goes on with the trial whose cells it has all, as a file does tha
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from core.errors import InvalidInput, UnknownAct
 from core.files import read_file
 from core.flows.context import Context
 from core.flows.trials import program
+from core.formats.strict import digest_of
 from core.maths.achieved import paid
 from core.maths.episodes import written
 from core.maths.statistics.trials import figures
@@ -36,7 +36,6 @@ from core.records.limits import listed, shown
 from core.records.parameters import ArmKey, Preview, completed
 from core.records.times import DAY_MS
 from core.records.trial import (
-    MOST_CELLS,
     TRIAL_SIDES,
     Cell,
     CellKey,
@@ -73,7 +72,6 @@ from core.store.trials import (
 ENVIRONMENT: Final = "environment:"
 """Beginning of a source of tasks that names an environment."""
 _PROMPT: Final = "prompt.md"
-_DIGITS: Final = 16
 _SHOWN_DIGITS: Final = 8
 _SMALLEST: Final = 15.0
 _RECENT_DAYS: Final = 30
@@ -107,35 +105,32 @@ def tasks_in(path: Path) -> tuple[TrialTask, ...]:
 
 def _task_of_folder(folder: Path) -> TrialTask:
     prompt = folder / _PROMPT
-    cluster = _digest(prompt.read_bytes()) if prompt.is_file() else ""
+    cluster = file_digest(prompt) if prompt.is_file() else ""
     return TrialTask(name=folder.name, digest=program.digest_of(folder), cluster=cluster)
+
+
+class _Line(msgspec.Struct):
+    name: str
+    prompt: str = ""
 
 
 def _task_of_line(line: str) -> TrialTask:
     if not line.startswith("{"):
         return TrialTask(name=line)
     try:
-        task = msgspec.json.decode(line, type=dict[str, object])
+        task = msgspec.json.decode(line, type=_Line)
     except msgspec.DecodeError as problem:
         raise InvalidInput(
-            f"A task's line must be a name or a JSON object, got {shown(line)}.",
+            f"A task's line must be a name, or a JSON object with a name, got {shown(line)}.",
             next_step="Write one task in each line.",
         ) from problem
-    name, prompt = task.get("name", task.get("id")), task.get("prompt")
-    if not isinstance(name, str):
-        raise InvalidInput(f"A task must have a name, got {shown(line)}.", next_step='Add "name".')
-    content = msgspec.json.encode(task, order="deterministic")
-    cluster = _digest(prompt.encode()) if isinstance(prompt, str) else ""
-    return TrialTask(name=name, digest=_digest(content), cluster=cluster)
+    cluster = digest_of(task.prompt.encode()) if task.prompt else ""
+    return TrialTask(name=task.name, digest=digest_of(line.encode()), cluster=cluster)
 
 
 def file_digest(path: Path) -> str:
     """Return the digest of a file, such as what grades the runs."""
-    return _digest(path.read_bytes())
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:_DIGITS]
+    return digest_of(path.read_bytes())
 
 
 def _distinct(tasks: Iterable[TrialTask]) -> tuple[list[TrialTask], list[str]]:
@@ -185,8 +180,6 @@ def plan_trial(
     and no texts. `undo` reverts it. Raises `InvalidInput` where there are no tasks.
     """
     arms = tuple(dict.fromkeys((arm, *listed("each", each))))
-    for key in arms:
-        check_key(key)
     seed, ways = context.entropy(), completed(TrialOptions, options)
 
     def work(txn: Transaction) -> tuple[TrialPlanned, Sequence[tuple[int, int]]]:
@@ -293,22 +286,13 @@ class _Study:
     cells: dict[CellKey, Cell] = field(default_factory=dict)
     source: tuple[str, str, str, str] = ("", "", "", "")
     alone: bool = False
-    other_tasks: set[str] = field(default_factory=set)
 
     def read(self, fact: TrialFact, results: TrialResults) -> None:
         """Add a reading; its cells take the place of those that are known."""
-        planned = {} if self.plan is None else {one.name: one.digest for one in self.plan.tasks}
-        others = {
-            one.name
-            for one in results.tasks
-            if one.digest and planned.get(one.name, "") not in {"", one.digest}
-        }
-        self.other_tasks |= others
         self.readings.append(fact)
         self.source = _source(results)
         self.alone |= results.alone
-        cells = [one for one in results.cells if one.task not in others]
-        self.cells |= _merged(self.cells, replace(results, cells=tuple(cells)))
+        self.cells |= _merged(self.cells, results)
 
     def goes_on_with(self, results: TrialResults) -> bool:
         """Return whether results have all cells of this trial, or it all of theirs, with other grades at most."""
@@ -407,11 +391,6 @@ def read_trial(
     on, also if they were recorded before. `undo` reverts it. Raises `UnknownAct` for an unknown plan, and
     `InvalidInput` where the results are of another arm.
     """
-    if len(results.cells) > MOST_CELLS:
-        raise InvalidInput(
-            f"Results must have at most {MOST_CELLS:,} cells, got {len(results.cells):,}.",
-            next_step="Split the trial by tasks.",
-        )
     if arm is not None:
         check_key(arm)
 
@@ -421,10 +400,10 @@ def read_trial(
         trials = _trials(txn)
         trial = _continued(trials, stored) if named is None else _planned(trials, named, stored)
         before = {} if trial is None else dict(trial.cells)
-        is_known = trial is not None and before | _merged(before, stored) == before
         act = None
-        if trial is None or not is_known:
-            number = add_trial(txn, _line_of(trial, stored), txn.own)
+        if trial is None or before | _merged(before, stored) != before:
+            of = trial.first.line_id if trial is not None and trial.plan is not None else ""
+            number = add_trial(txn, TrialLine(id=_OWN, results=stored, of=of), txn.own)
             act = f"trial-{number}"
             txn.audit("trial", act, {"form": "reading"})
             trial = next(
@@ -437,7 +416,7 @@ def read_trial(
             n_regraded=sum(before[key].grade != trial.cells[key].grade for key in before),
             n_runs=n_runs_of_trials(txn, [one.number for one in trial.readings]),
             row=_row(txn, trial),
-            notes=(*results.notes, *_notes(trial)),
+            notes=results.notes,
         )
 
     if preview:
@@ -457,18 +436,6 @@ def _planned(trials: Sequence[_Study], name: str, results: TrialResults) -> _Stu
             next_step="Name the plan that they belong to with --plan; nothing was read.",
         )
     return trial
-
-
-def _line_of(trial: _Study | None, results: TrialResults) -> TrialLine:
-    of = trial.first.line_id if trial is not None and trial.plan is not None else ""
-    return TrialLine(id=_OWN, results=results, of=of)
-
-
-def _notes(trial: _Study) -> list[str]:
-    if not trial.other_tasks:
-        return []
-    names = ", ".join(sorted(trial.other_tasks))
-    return [f"Left out, because the plan has other tasks under these names: {names}."]
 
 
 # Verdicts
@@ -498,7 +465,6 @@ def trial_result(
             plan=one.plan,
             readings=tuple(fact.id for fact in one.readings),
             n_runs=n_runs_of_trials(snapshot, [fact.number for fact in (one.first, *one.readings)]),
-            notes=tuple(_notes(one)),
         )
 
 

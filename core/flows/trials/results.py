@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, get_args
 
@@ -23,7 +22,6 @@ from msgspec import structs
 from core.detect.mentions import spellings
 from core.errors import InvalidInput, UnreadableSource
 from core.formats import (
-    FORMATS,
     Entry,
     Limits,
     Opened,
@@ -32,16 +30,22 @@ from core.formats import (
     files_in,
     is_folder,
     open_sources,
-    recognise,
     refuse_address,
-    trial_documents,
-    trial_lines,
 )
 from core.formats.heads import head_of
-from core.formats.reading import Reading, Shape
+from core.formats.reading import Reading
 from core.formats.strict import decoded, digest_of, named, utc_ms_of
-from core.formats.trial_documents import PLUGIN_EVAL, SKILL_CREATOR, is_limit, pico_of
-from core.formats.trial_lines import VERSION, Collected, TrialHeader
+from core.formats.trial_files import (
+    OWN_LINES,
+    PLUGIN_EVAL,
+    SKILL_CREATOR,
+    Collected,
+    TrialHeader,
+    is_limit,
+    pico_of,
+    results_in,
+    source_of,
+)
 from core.records.achieved import OutcomeLine
 from core.records.arm import Arm, skill_name
 from core.records.counts import number_of
@@ -50,14 +54,13 @@ from core.records.limits import Label, Tokens, shown
 from core.records.run import Run, Status
 from core.records.trial import TRIAL_SIDES, Cell, End, Presence, TrialResults, TrialSide
 
-_FORMATS: Final = (trial_lines.NAME, PLUGIN_EVAL, SKILL_CREATOR)
 _HARBOR: Final = "harbor"
 _OF_RUN: Final = b'"trial_name"'
 _OF_JOB: Final = b'"n_total_trials"'
 _PRESENCES: Final[tuple[Presence, ...]] = get_args(Presence)
-_WORDS: Final[dict[End, str]] = {"ended": "", "limit": "limit", "fault": "fault"}
 _MOST_ERROR: Final = 80
-_BY_SIDES: Final = (
+_BOTH_SIDES: Final = (
+    f"Both sides are in files of {OWN_LINES}, {PLUGIN_EVAL} and {SKILL_CREATOR}. "
     "For runs of any other harness name the sides: armscope trial read --with FOLDER --without FOLDER."
 )
 
@@ -70,43 +73,34 @@ def read_results(path: Path, *, limits: Limits | None = None) -> TrialResults:
     """
     limits = limits or Limits()
     refuse_address(str(path))
-    if not is_folder(path):
-        return _read_file(path, _source_of(path, limits), limits)
+    is_one = not is_folder(path)
     sources: dict[Path, str] = {}
-    for one in files_in([path]):
-        with suppress(UnreadableSource):
-            source = _source_of(one, limits)
+    for one in [path] if is_one else files_in([path]):
+        try:
+            source = source_of(head_of(one, str(one), limits))
+        except UnreadableSource:
+            if is_one:
+                raise
+        else:
             sources |= {} if source is None else {one: source}
     if len(sources) != 1:
         raise UnreadableSource(
-            f"A folder of results must hold one file with both sides, got {len(sources):,} ({path}).",
-            next_step="Name the file itself." if sources else _BY_SIDES,
+            f"Results of a trial must be one file with both sides, got {len(sources):,} ({path}).",
+            next_step="Name the file itself." if sources else _BOTH_SIDES,
         )
-    return _read_file(*sources.popitem(), limits)
+    file, source = sources.popitem()
+    return results_in(_reading(file, limits, is_lines=source == OWN_LINES), source)
 
 
-def _read_file(path: Path, source: str | None, limits: Limits) -> TrialResults:
-    if source == trial_lines.NAME:
-        return trial_lines.results_in(_reading(path, limits, "lines"))
-    if source is not None:
-        return trial_documents.results_in(_reading(path, limits, "object"), source)
-    is_one_side = recognise(path, limits) in FORMATS or path.name == atif.RESULT
-    what = "hold both sides of a trial, got one" if is_one_side else "be of a known format, got another"
-    raise UnreadableSource(
-        f"Results of a trial must {what} ({path}).",
-        next_step=f"Both sides are in files of {', '.join(_FORMATS)}. {_BY_SIDES}",
-    )
-
-
-def _source_of(path: Path, limits: Limits) -> str | None:
-    head = head_of(path, str(path), limits)
-    return trial_lines.NAME if trial_lines.claims(head) else trial_documents.source_of(head)
-
-
-def _reading(path: Path, limits: Limits, shape: Shape) -> Reading:
-    file = str(path)
+def _reading(path: Path, limits: Limits, *, is_lines: bool = False) -> Reading:
     return Reading(
-        path=path, file=file, shape=shape, unit="episode", supplied=None, limits=limits, takes_nan=True
+        path=path,
+        file=str(path),
+        shape="lines" if is_lines else "object",
+        unit="episode",
+        supplied=None,
+        limits=limits,
+        takes_nan=True,
     )
 
 
@@ -114,10 +108,13 @@ def _reading(path: Path, limits: Limits, shape: Shape) -> Reading:
 
 
 class _SideRun(NamedTuple):
-    """A run as a cell, before its repeat is known, with what names its task and decides its end."""
+    """A run as a cell, before its repeat is known, with what names its task and decides its end.
+
+    ``prompt`` and ``digest`` are digests of the task's prompt and folder; an empty one is unknown.
+    """
 
     cell: Cell
-    cluster: str
+    prompt: str = ""
     digest: str = ""
     environment: str = ""
     status: Status = "completed"
@@ -134,7 +131,7 @@ def read_sides(
     has no graded run, or both have no task in common.
     """
     one, other = (path.resolve() for path in (with_path, without_path))
-    if one == other or one in other.parents or other in one.parents:
+    if one.is_relative_to(other) or other.is_relative_to(one):
         raise InvalidInput(
             f"The two sides must lie apart, got {with_path} and {without_path}.",
             next_step="Name the folder of the runs with the arm, then that of the runs without it.",
@@ -156,7 +153,7 @@ def read_sides(
             f"The sides must have a task in common, got {_some(tasks['with'])} and {_some(tasks['without'])}.",
             next_step="Check that both folders are of the same tasks.",
         )
-    header = TrialHeader(armscope_trial=VERSION, arm=arm, alone=[*formats] == [_HARBOR])
+    header = TrialHeader(armscope_trial=1, arm=arm, alone=[*formats] == [_HARBOR])
     return collected.results(", ".join(formats), header)
 
 
@@ -166,7 +163,7 @@ def _pair(collected: Collected, runs: list[_SideRun], is_mixed: bool, has_digest
     for one in runs:
         cell = one.cell
         name = f"{one.environment}/{cell.task}" if is_mixed and one.environment else cell.task
-        task = collected.task(name, one.digest if has_digests else "", one.cluster)
+        task = collected.task(name, one.digest if has_digests else "")
         n_runs[task, cell.model] += 1
         collected.add(structs.replace(cell, task=task, repeat=n_runs[task, cell.model]))
         yield task
@@ -193,36 +190,33 @@ class _HarborAgent(msgspec.Struct):
 
 class _HarborRun(atif.TrialResult, kw_only=True):
     task_checksum: Label | None = None
-    agent_info: msgspec.Raw = msgspec.Raw(b"")
+    agent_info: _HarborAgent | None = None
     finished_at: str | None = None
 
-    def result(self, side: TrialSide, runs: list[_SideRun]) -> _SideRun:
+    def result(self, transcripts: Cell) -> _SideRun:
         """Return the run with what its transcripts show."""
         errors = [one.exception_type for one in self.exceptions]
-        agent = decoded(_AGENT, self.agent_info) or _HarborAgent()
-        usages = [decoded(_USAGE, one.agent_result) for one in (self, *(self.step_results or ()))]
-        tokens = sum((one.n_input_tokens or 0) + (one.n_output_tokens or 0) for one in usages if one)
-        dollars = [one.cost_usd for one in usages if one and one.cost_usd is not None]
-        end: End = "limit" if any(map(is_limit, errors)) else "ended"
+        agent = self.agent_info or _HarborAgent()
+        parts = [decoded(_USAGE, one.agent_result) for one in (self, *(self.step_results or ()))]
+        usages = [one for one in parts if one is not None]
+        tokens = sum((one.n_input_tokens or 0) + (one.n_output_tokens or 0) for one in usages)
+        dollars = [one.cost_usd for one in usages if one.cost_usd is not None]
+        is_fault = self.broken is not None and not is_limit(self.broken)
+        end: End = "fault" if is_fault else "limit" if any(map(is_limit, errors)) else "ended"
         cell = structs.replace(
-            _merged(side, runs),
+            transcripts,
             task=named(self.task_name) or named(self.trial_name) or "-",
             error=(self.broken or next(iter(errors), ""))[:_MOST_ERROR],
+            tokens=tokens or transcripts.tokens,
             money_pico=pico_of(sum(dollars)) if dollars else None,
+            model=transcripts.model if agent.model_info is None else agent.model_info.name,
             version="" if agent.version == "unknown" else agent.version,
             at_ms=utc_ms_of(self.finished_at)[0],
         )
-        if tokens:
-            cell = structs.replace(cell, tokens=tokens)
-        if agent.model_info is not None:
-            cell = structs.replace(cell, model=agent.model_info.name)
-        is_fault = self.broken is not None and not is_limit(self.broken)
-        graded = _graded(cell, self.reward, "fault" if is_fault else end)
-        return _SideRun(graded, _cluster(runs), self.task_checksum or "")
+        return _SideRun(_graded(cell, self.reward, end), digest=self.task_checksum or "")
 
 
 _RESULT: Final = msgspec.json.Decoder(_HarborRun)
-_AGENT: Final = msgspec.json.Decoder(_HarborAgent)
 _USAGE: Final = msgspec.json.Decoder(_HarborUsage)
 
 
@@ -238,6 +232,7 @@ class _Side:
         self._shown: dict[Path | str, list[_SideRun]] = {}
         self._episodes: dict[str, Episode] = {}
         self._outcomes: dict[str, float] = {}
+        self._n_left_out = 0
 
     def results(self) -> list[_SideRun]:
         """Return all runs with a task."""
@@ -247,8 +242,11 @@ class _Side:
                 self.formats |= {} if folder else {source.format: None}
                 for entry in source.entries():
                     self._take(entry, folder)
-        harbor = [run.result(self._side, self._shown.pop(folder, [])) for folder, run in self._harbor.items()]
+        harbor = [run.result(self._merged(self._shown.pop(path, []))) for path, run in self._harbor.items()]
         results = [*harbor, *self._of_episodes(), *self._of_runs()]
+        if self._n_left_out:
+            left_out = number_of(self._n_left_out, "run")
+            self._collected.notes.append(f"{left_out} {self._side} the arm have no task or end: left out.")
         if all(one.cell.grade is None and one.cell.end != "limit" for one in results):
             runs = number_of(len(results), "run")
             raise UnreadableSource(
@@ -261,7 +259,7 @@ class _Side:
         for file in files_in([self._path]):
             if file.name != atif.RESULT:
                 continue
-            reading = _reading(file, self._limits, "object")
+            reading = _reading(file, self._limits)
             for _, raw, run in reading.records(_RESULT.decode):
                 if isinstance(run, _HarborRun):
                     yield file.parent.resolve(), run
@@ -291,21 +289,19 @@ class _Side:
             self._collected.rejected.append(entry)
 
     def _of_episodes(self) -> Iterator[_SideRun]:
-        n_running = 0
         for episode in self._episodes.values():
             runs = [one for uid in episode.runs for one in self._shown.pop(uid, [])]
             if episode.status == "unfinished" or episode.task is None:
-                n_running += 1
+                self._n_left_out += 1
             else:
                 yield self._of_episode(episode, runs)
-        self._note(n_running, "episode", "task or end")
 
     def _of_episode(self, episode: Episode, runs: list[_SideRun]) -> _SideRun:
         error = episode.steps[-1].name if episode.broken and episode.steps else ""
         statuses = {one.status for one in runs}
         is_fault = episode.incomplete or (episode.broken and not is_limit(error)) or "aborted" in statuses
         is_limited = episode.broken or "error" in statuses
-        merged = _merged(self._side, runs)
+        merged = self._merged(runs)
         cell = structs.replace(
             merged,
             task=named(episode.task) or "",
@@ -315,26 +311,35 @@ class _Side:
         )
         end: End = "fault" if is_fault else "limit" if is_limited else "ended"
         environment = episode.environment.removeprefix(f"{episode.format}/")
-        return _SideRun(_graded(cell, episode.total, end), _cluster(runs), environment=environment)
+        return _SideRun(_graded(cell, episode.total, end), environment=environment)
 
     def _of_runs(self) -> Iterator[_SideRun]:
         """Yield the runs outside episodes. Their task is the digest of their prompt."""
-        n_nameless = 0
         for uid, runs in self._shown.items():
             one = runs[-1]
-            if one.cluster:
-                cell = structs.replace(one.cell, task=f"prompt-{one.cluster[:12]}")
-                grade = self._outcomes.get(str(uid), one.achieved)
-                end: End = "fault" if one.status == "aborted" else "ended"
-                yield _SideRun(_graded(cell, grade, end), one.cluster)
-            n_nameless += not one.cluster
-        self._note(n_nameless, "run", "task")
+            if not one.prompt:
+                self._n_left_out += 1
+                continue
+            cell = structs.replace(one.cell, task=f"prompt-{one.prompt[:12]}")
+            end: End = "fault" if one.status == "aborted" else "ended"
+            yield _SideRun(_graded(cell, self._outcomes.get(str(uid), one.achieved), end))
 
-    def _note(self, n: int, noun: str, lacks: str) -> None:
-        if n:
-            self._collected.notes.append(
-                f"{number_of(n, noun)} without a {lacks} left out, on side {self._side!r}."
-            )
+    def _merged(self, runs: list[_SideRun]) -> Cell:
+        """Return what the runs of one episode show together."""
+        cells = [one.cell for one in runs]
+        tokens, used = [one.tokens for one in cells], [one.used for one in cells]
+        n_used = sum(one or 0 for one in used)
+        return Cell(
+            task="-",
+            repeat=1,
+            side=self._side,
+            tokens=sum(one or 0 for one in tokens) if tokens and None not in tokens else None,
+            presence=min((one.presence for one in cells), key=_PRESENCES.index, default="unknown"),
+            used=n_used if n_used or (used and None not in used) else None,
+            model=next((one.model for one in cells if one.model), ""),
+            at_ms=max((one.at_ms for one in cells if one.at_ms is not None), default=None),
+            session=next((one.session for one in cells), ""),
+        )
 
 
 def _shown_by(run: Run, side: TrialSide, arm: Arm | None) -> _SideRun:
@@ -350,30 +355,8 @@ def _shown_by(run: Run, side: TrialSide, arm: Arm | None) -> _SideRun:
         at_ms=run.ended_at_ms,
         session=run.session or "",
     )
-    cluster = digest_of(run.prompt.encode(errors="replace")) if run.prompt else ""
-    return _SideRun(cell, cluster, status=run.status, achieved=run.achieved)
-
-
-def _cluster(runs: list[_SideRun]) -> str:
-    return next((one.cluster for one in runs), "")
-
-
-def _merged(side: TrialSide, runs: list[_SideRun]) -> Cell:
-    """Return what the runs of one episode show together."""
-    cells = [one.cell for one in runs]
-    tokens, used = [one.tokens for one in cells], [one.used for one in cells]
-    n_used = sum(one or 0 for one in used)
-    return Cell(
-        task="-",
-        repeat=1,
-        side=side,
-        tokens=sum(one or 0 for one in tokens) if tokens and None not in tokens else None,
-        presence=min((one.presence for one in cells), key=_PRESENCES.index, default="unknown"),
-        used=n_used if n_used or (used and None not in used) else None,
-        model=next((one.model for one in cells if one.model), ""),
-        at_ms=max((one.at_ms for one in cells if one.at_ms is not None), default=None),
-        session=next((one.session for one in cells), ""),
-    )
+    prompt = digest_of(run.prompt.encode(errors="replace")) if run.prompt else ""
+    return _SideRun(cell, prompt, status=run.status, achieved=run.achieved)
 
 
 def _graded(cell: Cell, grade: float | None, end: End) -> Cell:
@@ -382,9 +365,8 @@ def _graded(cell: Cell, grade: float | None, end: End) -> Cell:
         return structs.replace(cell, end="fault", error="grade not from 0 to 1")
     if grade is None and end == "ended":
         return structs.replace(cell, end="fault", error="not graded")
-    return structs.replace(
-        cell, grade=None if end == "fault" else grade, end=end, error=cell.error or _WORDS[end]
-    )
+    error = cell.error or ("" if end == "ended" else end)
+    return structs.replace(cell, grade=None if end == "fault" else grade, end=end, error=error)
 
 
 def _presence(run: Run, arm: Arm | None) -> tuple[Presence, int | None]:
