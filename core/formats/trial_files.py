@@ -190,7 +190,7 @@ def _own_lines(reading: Reading, collected: Collected) -> TrialResults:
             f"A file of a trial must have one header, got {len(headers):,} ({reading.file}).{collected.why}",
             next_step="Write each trial into a file of its own, and read it with the version that wrote it.",
         )
-    return collected.results(OWN_LINES, *headers)
+    return collected.results(OWN_LINES, next(iter(headers)))
 
 
 # --- plugin eval ------------------------------------------------------------------------------------------

@@ -79,6 +79,7 @@ _SOLVED: Final = 0.5
 _MOST_TASK_BYTES: Final = 16 << 20
 _OWN: Final = "own"
 """Id of a line of this learner, whose facts have none."""
+_NO_RESULTS: Final = TrialResults(source="", cells=())
 
 
 # Tasks
@@ -284,19 +285,17 @@ class _Study:
     plan: TrialPlan | None
     readings: list[TrialFact] = field(default_factory=list)
     cells: dict[CellKey, Cell] = field(default_factory=dict)
-    source: tuple[str, str, str, str] = ("", "", "", "")
-    alone: bool = False
+    latest: TrialResults = _NO_RESULTS
 
     def read(self, fact: TrialFact, results: TrialResults) -> None:
         """Add a reading; its cells take the place of those that are known."""
         self.readings.append(fact)
-        self.source = _source(results)
-        self.alone |= results.alone
+        self.latest = results
         self.cells |= _merged(self.cells, results)
 
     def goes_on_with(self, results: TrialResults) -> bool:
         """Return whether results have all cells of this trial, or it all of theirs, with other grades at most."""
-        if self.source != _source(results):
+        if _source(self.latest) != _source(results):
             return False
         ours, theirs = (
             {one.key: _identity(one) for one in cells} for cells in (self.cells.values(), results.cells)
@@ -317,38 +316,29 @@ def _identity(cell: Cell) -> Cell:
     return replace(cell, grade=None, graded_by="", checks={})
 
 
-def _graded(cell: Cell) -> tuple[float | None, str, dict[str, float]]:
-    return cell.grade, cell.graded_by, cell.checks
-
-
 def _merged(known: Mapping[CellKey, Cell], results: TrialResults) -> dict[CellKey, Cell]:
     """Return the cells of results; another grade of a known cell counts only where both sides were graded again."""
-    again = {
-        one.side
-        for one in results.cells
-        if (old := known.get(one.key)) and old.grade is not None and _graded(old) != _graded(one)
-    }
-    both = {*again, *results.rescored} == {*TRIAL_SIDES}
-    merged = {}
-    for one in results.cells:
-        old = known.get(one.key)
-        if old is not None and old.grade is not None and not both:
-            merged[one.key] = replace(one, grade=old.grade, graded_by=old.graded_by, checks=old.checks)
-        else:
-            merged[one.key] = one
-    return merged
+    kept = [_with_grade_of(one, known.get(one.key)) for one in results.cells]
+    again = {one.side for one, old in zip(results.cells, kept, strict=True) if one != old}
+    is_again = {*again, *results.rescored} == {*TRIAL_SIDES}
+    return {one.key: one for one in (results.cells if is_again else kept)}
+
+
+def _with_grade_of(cell: Cell, known: Cell | None) -> Cell:
+    if known is None or known.grade is None:
+        return cell
+    return replace(cell, grade=known.grade, graded_by=known.graded_by, checks=known.checks)
 
 
 def _trials(facts: Facts) -> list[_Study]:
     """Return the trials of a learner, the oldest first."""
     trials: list[_Study] = []
-    planned: dict[str, _Study] = {}
     for fact in trial_facts(facts):
         if isinstance(fact.content, TrialPlan):
-            planned[fact.line_id] = _Study(fact, fact.content)
-            trials.append(planned[fact.line_id])
+            trials.append(_Study(fact, fact.content))
             continue
-        trial = planned.get(fact.plan) or _continued(trials, fact.content)
+        planned = (one for one in trials if one.plan is not None and one.first.line_id == fact.plan)
+        trial = next(planned, None) or _continued(trials, fact.content)
         if trial is None:
             trial = _Study(fact, None)
             trials.append(trial)
@@ -406,9 +396,7 @@ def read_trial(
             number = add_trial(txn, TrialLine(id=_OWN, results=stored, of=of), txn.own)
             act = f"trial-{number}"
             txn.audit("trial", act, {"form": "reading"})
-            trial = next(
-                one for one in _trials(txn) if number in {fact.number for fact in (one.first, *one.readings)}
-            )
+            trial = _named(_trials(txn), act)
         return TrialRead(
             id=act,
             trial=trial.first.id,
@@ -469,14 +457,14 @@ def trial_result(
 
 
 def _row(facts: Facts, trial: _Study) -> TrialRow:
-    source, arm, about, _ = trial.source
-    named = [one for one in (arm, *(cell.arm for cell in trial.cells.values())) if one]
+    latest = trial.latest
+    named = [one for one in (latest.arm, *(cell.arm for cell in trial.cells.values())) if one]
     arms = tuple(dict.fromkeys(named)) if trial.plan is None else trial.plan.arms
     return TrialRow(
         trial=trial.first.id,
         arms=arms,
-        about=about,
-        source=source,
+        about=latest.about,
+        source=latest.source,
         planned=trial.plan is not None,
         at_ms=(trial.readings or [trial.first])[-1].at_ms,
         n_tasks=len({one.task for one in trial.cells.values()}),
@@ -487,7 +475,7 @@ def _row(facts: Facts, trial: _Study) -> TrialRow:
 
 def _verdicts(facts: Facts, trial: _Study, arms: Sequence[str]) -> tuple[TrialVerdict, ...]:
     plan = trial.plan
-    shown = figures([*trial.cells.values()], plan, alone=trial.alone)
+    shown = figures([*trial.cells.values()], plan, alone=trial.latest.alone)
     day = trial.readings[-1].at_ms // DAY_MS
     return tuple(
         TrialVerdict(
