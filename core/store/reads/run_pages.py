@@ -12,11 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from functools import partial
-from heapq import merge
 from itertools import chain, islice
 from typing import Any, Final, Literal, NamedTuple, TypeVar
-
-from msgspec.structs import replace
 
 from core.columns import UNKNOWN
 from core.records.achieved import solved_word
@@ -99,9 +96,8 @@ def looked_up(
     if session is None:
         candidates = _candidates(snapshot, run_filter, view, cursor, direction, n_needed=limit)
     else:
-        candidates = _of_session(
-            snapshot, run_filter, view, session=session, cursor=cursor, is_older=direction == "older"
-        )
+        source: Kinds = (f"{BY_NAME} WHERE learner_id = ?1 AND session = ?", [session])
+        candidates = _one_by_one(snapshot, run_filter, view, source, cursor, direction)
     for at_ms, run_no, fits in _achieving(snapshot, run_filter, candidates):
         if fits and len(matches) == limit:
             last = matches[-1]
@@ -183,44 +179,15 @@ def _candidates(
     *,
     n_needed: int = _SOME,
 ) -> Iterator[Row]:
-    """Yield (time, number, whether it matches) of the runs in hours with matches, in order; with those of trials.
+    """Yield (time, number, whether it matches) of the runs in hours with matches, in order.
 
     Hardly more than ``n_needed`` will be read.
     """
-    if "trial" not in run_filter.classes:
-        return _learned_from(snapshot, run_filter, view, cursor, direction, n_needed=n_needed)
-    of_trials = _of_trials(snapshot, run_filter, view, cursor, direction)
-    if not (others := tuple(name for name in run_filter.classes if name != "trial")):
-        return of_trials
-    rest = replace(run_filter, classes=others)
-    learned_from = _learned_from(snapshot, rest, view, cursor, direction, n_needed=n_needed)
-    return merge(of_trials, learned_from, key=_in_order, reverse=direction == "older")
-
-
-def _in_order(row: Row) -> tuple[bool, int, int]:
-    """Return the position of a run in the order of time; those without one come first."""
-    at_ms, run_no, _ = row
-    return at_ms is not None, at_ms or 0, run_no
-
-
-def _of_trials(
-    snapshot: Snapshot, run_filter: RunFilter, view: View, cursor: Cursor | None, direction: Direction
-) -> Iterator[Row]:
-    """Yield the same of the runs of trials, by their own index."""
-    source: Kinds = (f"FROM run WHERE learner_id = ?1 AND {OF_TRIAL}", [])
-    return _one_by_one(snapshot, run_filter, view, source, cursor=cursor, is_older=direction == "older")
-
-
-def _learned_from(
-    snapshot: Snapshot,
-    run_filter: RunFilter,
-    view: View,
-    cursor: Cursor | None,
-    direction: Direction,
-    *,
-    n_needed: int,
-) -> Iterator[Row]:
-    """Yield the same of the runs that teach something."""
+    if "trial" in run_filter.classes:  # no rollup knows these runs
+        alone = f" AND {OF_TRIAL}" if {*run_filter.classes} == {"trial"} else ""
+        source: Kinds = (f"WHERE learner_id = ?1{alone}", [])
+        yield from _one_by_one(snapshot, run_filter, view, source, cursor, direction)
+        return
     arm_no = None if run_filter.arm is None else arm_number(snapshot, run_filter.arm)
     if run_filter.arm is not None and arm_no is None:
         return
@@ -265,30 +232,16 @@ def _achieving(snapshot: Snapshot, run_filter: RunFilter, candidates: Iterator[R
             yield at_ms, run_no, bool(fits) and solved_word(known.get(run_no)) in run_filter.achieved
 
 
-def _of_session(
-    snapshot: Snapshot,
-    run_filter: RunFilter,
-    view: View,
-    *,
-    session: str,
-    cursor: Cursor | None,
-    is_older: bool,
-) -> Iterator[Row]:
-    """Yield (time, number, whether it matches) of the runs of a session, in order, by the index on its name."""
-    source: Kinds = (f"FROM run {BY_NAME} WHERE learner_id = ?1 AND session = ?", [session])
-    return _one_by_one(snapshot, run_filter, view, source, cursor=cursor, is_older=is_older)
-
-
 def _one_by_one(
     snapshot: Snapshot,
     run_filter: RunFilter,
     view: View,
     source: Kinds,
-    *,
     cursor: Cursor | None,
-    is_older: bool,
+    direction: Direction,
 ) -> Iterator[Row]:
     """Yield (time, number, whether it matches) of the runs of a source, in order, by an index with their times."""
+    is_older = direction == "older"
     arm_no = None if run_filter.arm is None else arm_number(snapshot, run_filter.arm)
     if run_filter.arm is not None and arm_no is None:
         return
@@ -296,7 +249,7 @@ def _one_by_one(
     since, until = _span(view)
     way, further = ("DESC", "<") if is_older else ("ASC", ">")
     sql = (
-        f"SELECT at_ms, run_no, learner_id = ?1 AND {fits} {source[0]}"
+        f"SELECT at_ms, run_no, learner_id = ?1 AND {fits} FROM run {source[0]}"
         f" AND revision <= ? AND {{when}} ORDER BY at_ms {way}, run_no {way}"
     )
     dated, values = "at_ms >= ? AND at_ms < ?", [max(since, 0) * HOUR_MS, min(until * HOUR_MS, LAST_MS + 1)]
