@@ -435,7 +435,11 @@ class LearnerProtocol(Methods, Blocking):
         """Return the latest trial of a plan like this, with the tasks whose blocks it has."""
         for row in self._call(Verbs.trials, arm=wish.arms[0]):
             plan = self._call(Verbs.trial_result, trial=row.trial).plan if row.planned else None
-            if plan is not None and _unordered(plan) == _unordered(wish):
+            if (
+                plan is not None
+                and {*plan.tasks} == {*wish.tasks}
+                and replace(plan, tasks=wish.tasks, seed=wish.seed) == wish
+            ):
                 tasks = frozenset(task.task for one in row.verdicts for task in one.figures.tasks)
                 return row.trial, plan, tasks
         return None
@@ -800,7 +804,3 @@ def _utc_ms(time: datetime) -> int:
             next_step="Use datetime.now(UTC).",
         )
     return round(time.timestamp() * 1000)
-
-
-def _unordered(plan: TrialPlan) -> TrialPlan:
-    return replace(plan, tasks=tuple(sorted(plan.tasks, key=lambda one: one.name)), seed="")

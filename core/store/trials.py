@@ -7,7 +7,7 @@ teach nothing and count nowhere while that fact is active.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
@@ -22,7 +22,6 @@ from core.store.provenance import runs_of_trials
 from core.store.staging import spoil
 from core.store.transaction import Byline, Facts, Snapshot, Transaction
 
-_COLUMNS: Final = ("session", "trial_no")
 _RUNS: Final = (
     "SELECT r.run_no FROM trial_session s JOIN run r ON r.learner_id = s.learner_id AND r.session = s.session"
     f" WHERE s.learner_id = ? AND s.trial_no = ? AND r.revision <= ? AND r.{PRESENT}",
@@ -60,7 +59,7 @@ class TrialFact(NamedTuple):
 def add_trial(txn: Transaction, line: TrialLine, byline: Byline) -> int:
     """Append a plan or reading, and return its number; runs of its sessions are of the trial from now on."""
     spoil(txn)
-    content = line.plan or _renamed(line.results, _erased_names(txn, line.results))
+    content = line.plan or _renamed(line.results, txn.erased.session)
     number = txn.append_fact(
         "trial",
         byline,
@@ -68,10 +67,10 @@ def add_trial(txn: Transaction, line: TrialLine, byline: Byline) -> int:
         plan=line.of,
         content=msgspec.json.encode(content).decode(),
     )
-    rows = [(session, number) for session in sorted(_sessions(content))]
-    txn.connection.insert("trial_session", _COLUMNS, txn.learner_id, [value for row in rows for value in row])
-    settle_runs(txn, [number])
-    return number
+    values = [value for session in sorted(_sessions(content)) for value in (session, number)]
+    txn.connection.insert("trial_session", ("session", "trial_no"), txn.learner_id, values)
+    with _settling(txn, [number]):
+        return number
 
 
 def _sessions(content: TrialPlan | TrialResults) -> set[str]:
@@ -81,18 +80,9 @@ def _sessions(content: TrialPlan | TrialResults) -> set[str]:
     return {one.session for one in content.cells if one.session}
 
 
-def _erased_names(txn: Transaction, results: TrialResults | None) -> Mapping[str, str]:
-    """Return the numbers of those sessions that were erased."""
-    cells = () if results is None else results.cells
-    names = {one.session for one in cells if one.session}
-    return {name: number for name in names if (number := txn.erased.session(name) or name) != name}
-
-
-def _renamed(results: TrialResults | None, names: Mapping[str, str]) -> TrialResults:
+def _renamed(results: TrialResults | None, name_of: Callable[[str], str | None]) -> TrialResults:
     assert results is not None  # noqa: S101 - a line has a plan or results
-    if not names:
-        return results
-    cells = [replace(one, session=names.get(one.session, one.session)) for one in results.cells]
+    cells = [replace(one, session=name_of(one.session) or one.session) for one in results.cells]
     return replace(results, cells=tuple(cells))
 
 
@@ -103,23 +93,26 @@ def _renamed(results: TrialResults | None, names: Mapping[str, str]) -> TrialRes
 def moving_trial(txn: Transaction, number: int, since: int) -> Iterator[None]:  # noqa: ARG001 - in any epoch
     """Update the caches around a change of a plan's or reading's state."""
     spoil(txn)
-    run_nos = _runs_of(txn, [number])
-    with shifting(txn, run_nos):
+    with _settling(txn, [number]):
         yield
-        _set_states(txn, run_nos)
 
 
-def settle_runs(txn: Transaction, numbers: Sequence[int]) -> None:
-    """Give the runs of some facts the state that follows from their trials."""
+@contextmanager
+def _settling(txn: Transaction, numbers: Sequence[int]) -> Iterator[None]:
+    """Give the runs of some facts the state that follows from their trials after a change."""
     run_nos = _runs_of(txn, numbers)
     with shifting(txn, run_nos):
-        _set_states(txn, run_nos)
+        yield
+        of_trial = runs_of_trials(txn, run_nos)
+        rows = [(2 if run_no in of_trial else 1, txn.learner_id, run_no) for run_no in run_nos]
+        txn.connection.amend("run", {"standing": "?"}, ("run_no",), rows)
 
 
 def settle_new_trials(txn: Transaction) -> None:
     """Settle the runs of the trials that this write added: an import may bring a trial before its runs."""
     last = txn.number("trial", 0)
-    settle_runs(txn, range(last - txn.n_numbered("trial"), last))
+    with _settling(txn, range(last - txn.n_numbered("trial"), last)):
+        pass
 
 
 def _runs_of(facts: Facts, numbers: Sequence[int]) -> list[int]:
@@ -130,12 +123,6 @@ def _runs_of(facts: Facts, numbers: Sequence[int]) -> list[int]:
         for run_no in facts.column(sql, [number, facts.revision])
     }
     return sorted(run_nos)
-
-
-def _set_states(txn: Transaction, run_nos: Sequence[int]) -> None:
-    of_trial = runs_of_trials(txn, run_nos)
-    rows = [(2 if run_no in of_trial else 1, txn.learner_id, run_no) for run_no in run_nos]
-    txn.connection.amend("run", {"standing": "?"}, ("run_no",), rows)
 
 
 def n_runs_of_trials(facts: Facts, numbers: Sequence[int]) -> int:
@@ -233,7 +220,7 @@ def rename_sessions_of_trials(txn: Transaction, sessions: Mapping[str, str]) -> 
     for number, content in txn.rows_in(
         "SELECT trial_no, content FROM trial WHERE learner_id = ? AND trial_no IN ({})", sorted(numbers)
     ):
-        results = _renamed(msgspec.json.decode(content, type=TrialResults), sessions)
+        results = _renamed(msgspec.json.decode(content, type=TrialResults), sessions.get)
         txn.set_row("trial", "trial_no = ?", [number], content=msgspec.json.encode(results).decode())
 
 

@@ -120,7 +120,7 @@ def _facts(
             "import_no": import_no,
             "revision": revision,
             "standing": bool(is_active),
-            "run_class": _class_of(columns.pop("class"), is_active),
+            "run_class": "trial" if is_active == 2 else columns["class"],
             "naive_time": bool(columns.pop("naive_time")),
             "not_offered": msgspec.json.decode(str(missing)) if missing else (),
             "bill": bill_rows(version),
@@ -135,10 +135,6 @@ def _facts(
         },
         RunFacts,
     )
-
-
-def _class_of(recorded: str, standing: int) -> str:
-    return "trial" if standing == 2 else recorded
 
 
 def run_sources(snapshot: Snapshot, run_no: int) -> tuple[RunSource, ...]:
