@@ -32,10 +32,6 @@ _RUNS: Final = (
     f" AND r.revision <= ? AND r.{PRESENT}",
 )
 """Runs of a fact's sessions: by their names, and by how the ids of a plan begin (a dot follows the hyphen)."""
-_EPISODES: Final = (
-    "FROM episode e JOIN environment n ON n.learner_id = e.learner_id AND n.environment_no = e.environment_no"
-    f" WHERE e.learner_id = ? AND e.{ACTIVE}"
-)
 _PRICED: Final = 1_000
 """Latest runs whose mean is the price of a run."""
 
@@ -153,19 +149,13 @@ def _decoded(form: str, content: str) -> TrialPlan | TrialResults:
     return msgspec.json.decode(content, type=TrialResults)
 
 
-def tasks_of_environment(facts: Facts, environment: str) -> list[str]:
-    """Return the names of the tasks of an environment's active episodes, sorted."""
-    return facts.column(
-        f"SELECT DISTINCT e.task {_EPISODES} AND n.name = ? AND e.task IS NOT NULL ORDER BY e.task",
-        [environment],
-    )
-
-
-def attempts_of(facts: Facts, environment: str, model: str) -> list[tuple[int, str, str]]:
+def attempts_of(facts: Facts, environment: str, model: str) -> list[tuple[int, str, str | None]]:
     """Return environment, task and reward of active episodes with a task; '' = of any environment, or any model."""
     return facts.rows(
-        f"SELECT e.environment_no, e.task, e.total_text {_EPISODES} AND (? = '' OR n.name = ?)"
-        " AND (? = '' OR e.model = ?) AND e.task IS NOT NULL AND e.total_text IS NOT NULL",
+        "SELECT e.environment_no, e.task, e.total_text FROM episode e"
+        " JOIN environment n ON n.learner_id = e.learner_id AND n.environment_no = e.environment_no"
+        f" WHERE e.learner_id = ? AND e.{ACTIVE} AND e.task IS NOT NULL"
+        " AND (? = '' OR n.name = ?) AND (? = '' OR e.model = ?)",
         [environment, environment, model, model],
     )
 

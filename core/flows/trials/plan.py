@@ -65,7 +65,6 @@ from core.store.trials import (
     cost_of_runs,
     model_days,
     n_runs_of_trials,
-    tasks_of_environment,
     trial_facts,
 )
 
@@ -215,9 +214,9 @@ def plan_trial(
 
 
 def _of_environment(txn: Transaction, environment: str | None) -> list[TrialTask]:
-    if environment is None:
+    if not environment:
         return []
-    names = tasks_of_environment(txn, environment)
+    names = sorted({task for _, task, _ in attempts_of(txn, environment, "")})
     if not names:
         raise InvalidInput(
             f"There is no episode with a task in environment {environment[:80]!r}.",
@@ -238,7 +237,7 @@ def _attempts(facts: Facts, plan: TrialPlan) -> list[tuple[int, int]]:
     scales = declared_scales(facts)
     by_task: dict[str, list[float]] = defaultdict(list)
     for environment_no, task, total in attempts_of(facts, plan.grader, plan.model):
-        value = paid(written(float(total)), scales.get(environment_no))
+        value = None if total is None else paid(written(float(total)), scales.get(environment_no))
         if value is not None:
             by_task[task].append(value)
     return [
