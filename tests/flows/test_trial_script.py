@@ -438,21 +438,21 @@ def test_results_are_private_and_of_one_plan(desk: Machine) -> None:
 def test_a_stopped_trial_goes_on(desk: Machine) -> None:
     """The cell that ran is a fault of its block, and half a line is cut off."""
     slow = f"import os, time\nif os.path.exists({str(desk.home)!r} + '/slow'): time.sleep(60)\n{AGENT}"
-    text = by_command(desk, planned(SEARCH, desk.names, workers=2), slow)
+    plan = planned(SEARCH, desk.names, workers=2)
+    text = by_command(desk, plan, slow)
     desk.write("home/slow", "")
     process = desk.start(text, "--yes")
-    begun = desk.folder / "armscope-trial-3" / "begun.jsonl"
-    while not begun.exists() or begun.read_bytes().count(b"\n") < 3:
+    logs = desk.folder / "armscope-trial-3" / "logs"
+    while not logs.exists() or len(list(logs.iterdir())) < 2:
         time.sleep(0.05)
     process.terminate()
     assert "goes on" in process.communicate(timeout=30)[0]
     assert process.returncode == 130
     (desk.home / "slow").unlink()
-    results = begun.with_name("results.jsonl")
-    with results.open("a") as file:
+    with (logs.parent / "results.jsonl").open("a") as file:
         file.write('{"task": "t')
-    with begun.open("a") as file:  # as a kill would leave it
-        file.write(json.dumps({"task": "t2", "repeat": 1, "side": "with"}) + "\n")
+    killed = program.session_of(session_prefix(plan), program.Slot("t2", 1, "with"))
+    (logs / killed).touch()  # as a kill would leave it
     desk.run(text, "--yes")
     cells = desk.cells()
     stopped = [one for one in cells if one.error == "stopped"]

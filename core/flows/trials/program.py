@@ -78,8 +78,7 @@ def blocks(tasks: Sequence[str], arms: Sequence[str], repeats: int, seed: str) -
 
 def session_of(prefix: str, slot: Slot) -> str:
     """Return the session id of a cell, with the prefix of its plan."""
-    cell = f"{slot.task}/{slot.repeat}/{slot.side}/{slot.arm}/{slot.attempt}".encode("utf-8", "surrogatepass")
-    digest = hashlib.blake2b(cell, digest_size=12).hexdigest()
+    digest = rank(*slot)
     return f"{prefix}4{digest[:3]}-8{digest[3:6]}-{digest[6:18]}"
 
 
@@ -295,38 +294,37 @@ class Trial:
         self.folder.chmod(0o700)
         (self.folder / "logs").mkdir(exist_ok=True)
         (self.folder / ".gitignore").write_text("*\n", encoding="utf-8")
-        begun, lines = self._lines("begun.jsonl"), self._lines("results.jsonl")
-        if not begun:
-            self._append("begun.jsonl", {"prefix": self.config["prefix"]})
-        elif begun[0] != {"prefix": self.config["prefix"]}:
+        begun, lines = {path.name for path in (self.folder / "logs").iterdir()}, self._lines()
+        if not all(name.startswith(self.config["prefix"]) for name in begun):
             raise Refused(f"{self.folder} has the results of another plan. Name another one with --folder.")
         if not lines:
             arm = self.config["arms"][0] if len(self.config["arms"]) == 1 else ""
             header = {"plan": self.config["plan"], "arm": arm, "harness": self.config["harness"]}
-            self._append("results.jsonl", {"armscope_trial": 1, **header})
-        self.cells = {slot_of(line): line for line in lines[1:]}
-        for slot in map(slot_of, begun[1:]):
-            if slot not in self.cells:
-                self._keep(slot, ended("stopped"))
+            self._append({"armscope_trial": 1, **header})
+        self.cells = {Slot(*map(line.get, Slot._fields)): line for line in lines[1:]}
+        for attempt in self.attempts:
+            for slot in (slot._replace(attempt=attempt) for block in self.blocks for slot in block):
+                if slot not in self.cells and self.session(slot) in begun:
+                    self._keep(slot, ended("stopped"))
 
-    def _lines(self, name: str) -> list[Values]:
-        """Return the lines of a file, and cut off half a line at its end."""
-        path = self.folder / name
+    def _lines(self) -> list[Values]:
+        """Return the lines of the results, and cut off half a line at their end."""
+        path = self.folder / "results.jsonl"
         content = path.read_bytes() if path.exists() else b""
         whole = content[: content.rfind(b"\n") + 1]
         if len(whole) < len(content):
             path.write_bytes(whole)
         return [json.loads(line) for line in whole.splitlines()]
 
-    def _append(self, name: str, line: Values) -> None:
-        with self._lock, (self.folder / name).open("a", encoding="utf-8") as file:
+    def _append(self, line: Values) -> None:
+        with self._lock, (self.folder / "results.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
             file.flush()
             os.fsync(file.fileno())
 
     def _keep(self, slot: Slot, cell: Values) -> None:
         line = {name: value for name, value in {**slot._asdict(), **cell}.items() if value is not None}
-        self._append("results.jsonl", line)
+        self._append(line)
         self.cells[slot] = line
 
     # Runs
@@ -370,7 +368,6 @@ class Trial:
             self.stop = "A limit of all runs was reached. Start again with a higher one to go on."
         if self.stop:
             return
-        self._append("begun.jsonl", slot._asdict())
         try:
             cell = self._cell(slot)
         except OSError as problem:
@@ -542,11 +539,6 @@ def result_in(target: Path) -> Values:
     """Return the line that a command or a grader wrote; empty for none."""
     path = target.parent / "result.json"
     return parsed(path.read_text(encoding="utf-8", errors="replace")) if path.is_file() else {}
-
-
-def slot_of(line: Values) -> Slot:
-    """Return the cell that a line is of."""
-    return Slot(**{name: line[name] for name in Slot._fields if name in line})
 
 
 def kill(process: int) -> None:
