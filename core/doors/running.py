@@ -388,14 +388,17 @@ class TrialRun(Generic[_T]):
     Give ``session`` to the agent as its session: so its recorded runs are known to be of the trial.
     """
 
-    def __init__(self, slot: Slot, task: _T, hidden: str | None, session: str) -> None:
-        self.task, self.hidden, self.session = task, hidden, session
-        self.repeat = slot.repeat
-        self._cell: dict[str, Any] = {**slot._asdict(), "session": session}
+    def __init__(self, task: _T, hidden: str | None, cell: dict[str, Any]) -> None:
+        self.task, self.hidden = task, hidden
+        self.repeat: int = cell["repeat"]
+        self.session: str = cell["session"]
+        self._cell = cell
+        self.failed("no outcome was stated")
 
     def achieved(self, value: float) -> None:
         """State the grade of the run, from 0 to 1; True is 1."""
-        self._cell["grade"] = check_achieved(int(value) if isinstance(value, bool) else value)
+        grade = check_achieved(int(value) if isinstance(value, bool) else value)
+        self._cell |= {"end": "ended", "error": "", "grade": grade}
 
     def used(self, usage: Usage) -> None:
         """State the tokens of the run."""
@@ -410,12 +413,6 @@ class TrialRun(Generic[_T]):
     def failed(self, why: str) -> None:
         """Mark a fault outside the agent, such as a rate limit: the block runs again on both sides."""
         self._cell |= {"end": "fault", "error": why[:MAX_LABEL_CHARS], "grade": None}
-
-    def cell(self, model: str, at_ms: int) -> dict[str, Any]:
-        """Return the members of the run's cell; a run without a grade is a fault."""
-        if self._cell.get("grade") is None and "error" not in self._cell:
-            self.failed("no outcome was stated")
-        return {**self._cell, "model": model, "at_ms": at_ms}
 
 
 @dataclass(frozen=True)
@@ -441,10 +438,9 @@ class TrialLoop(Generic[_T]):
         prefix, arm = session_prefix(self.plan), self.plan.arms[0]
         while slots := pending([block], cells, _ATTEMPTS):
             for slot in slots:
-                hidden = arm if slot.side == "without" else None
-                at_ms = self._clock()
-                run = TrialRun(slot, self.tasks[slot.task], hidden, session_of(prefix, slot))
-                yield run
-                cells[slot] = run.cell(self.plan.model, at_ms)
+                own = {"session": session_of(prefix, slot), "model": self.plan.model, "at_ms": self._clock()}
+                cell = slot._asdict() | own
+                yield TrialRun(self.tasks[slot.task], arm if slot.side == "without" else None, cell)
+                cells[slot] = cell
         known = tuple(convert(one, Cell) for one in cells.values())
         self._read(TrialResults(source="python", cells=known, arm=arm, harness=self.plan.harness))
