@@ -23,12 +23,12 @@ def new_file(target: Path) -> Iterator[IO[bytes]]:
             file.flush()
     except FileExistsError as problem:
         raise InvalidInput(
-            f"The export's file must not exist yet, got {target}.",
+            f"The file must not exist yet, got {target}.",
             next_step="Choose another name; nothing was overwritten.",
         ) from problem
     except OSError as problem:
         raise InvalidInput(
-            f"The export can't be written to {target}: {problem.strerror or problem}.",
+            f"The file can't be written to {target}: {problem.strerror or problem}.",
             next_step="Choose a folder you can write to.",
         ) from problem
 

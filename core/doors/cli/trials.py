@@ -206,7 +206,8 @@ def _script(
     ] = None,
 ) -> None:
     """The program holds no key, and shows what it would run before it starts anything."""
-    from core.flows.trials.script import script, write_script
+    from core.flows.new_file import new_file
+    from core.flows.trials.script import script
 
     context = context_of(line)
     story: TrialStory = Verbs.trial_result.call(context, trial=plan)
@@ -224,7 +225,9 @@ def _script(
         grade=shlex.split(grade),
         price_usd=_price_of_run(context, story.plan),
     )
-    file = write_script(text, to or Path(f"trial-{number}.py"))
+    file = to or Path(f"trial-{number}.py")
+    with new_file(file) as program:
+        program.write(text.encode())
     start = f"Read it, and see what it would run: python {shlex.quote(str(file))}"
     answer(line, {"file": str(file)}, lambda: say(f"Wrote {file}. Nothing was started.", start))
 

@@ -253,7 +253,7 @@ class Trial:
                     raise Refused(f"{json.dumps(arm)} is off on both sides. Turn it on: --allow {rule}")
         for task in self.config["tasks"] if self.config["folder"] else ():
             if digest_of(task_folder(self.config["folder"], task)) != self.config["digests"][task]:
-                raise Refused(f"Task {json.dumps(task)} changed since the script was written. Plan it again.")
+                raise Refused(f"Task {json.dumps(task)} must be as planned, and has changed. Plan it again.")
             for arm in ("", *self.config["arms"]):
                 with tempfile.TemporaryDirectory() as scratch:
                     self._prepare(task, Path(scratch, "task"), arm)

@@ -12,17 +12,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from glob import escape
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final
 
-from core.errors import Conflict, InvalidInput, NotApplicable
+from core.errors import InvalidInput, NotApplicable
 from core.flows.trials import program
 from core.installed import claude_code
 from core.installed.files import FileReader, member, texts
 from core.records.arm import arm_type, skill_name
 from core.records.limits import shown
-from core.records.trial import TrialPlan, TrialTask, session_prefix
+from core.records.trial import TrialPlan, session_prefix
 
-Harness = Literal["claude", "command"]
 _Way = dict[str, Any]
 _PLACE: Final = 'CONFIG: Final = "{}"\n'
 _ALWAYS_LOADED: Final = frozenset(("CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md"))
@@ -49,15 +48,18 @@ def script(
     run. ``managed`` are files of settings that an administrator manages. Raises `NotApplicable` for an arm without a
     way to leave it out.
     """
-    if harness not in get_args(Harness):
+    if harness not in {"claude", "command"}:
         raise InvalidInput(
             f"The harness must be claude or command, got {shown(harness)}.", next_step="Name one."
         )
     if not (command if harness == "command" else tasks):
         needed = "command" if harness == "command" else "folder of tasks"
         raise InvalidInput(f"The harness {harness} must have a {needed}, got none.", next_step="Name it.")
-    root = None if tasks is None else tasks.absolute()
-    folders = {} if root is None else {one.name: _folder(root, one) for one in plan.tasks}
+    root = "" if tasks is None else str(tasks.absolute())
+    try:
+        folders = {one.name: program.task_folder(root, one.name) for one in plan.tasks if root}
+    except program.Refused as problem:
+        raise InvalidInput(str(problem), next_step="Name the folder that the plan was made of.") from None
     machine = _Machine(home or Path.home(), [program.files_of(one) for one in folders.values()], managed)
     ways = {arm: _way(arm, harness, machine, folders) for arm in plan.arms}
     config = {
@@ -66,8 +68,8 @@ def script(
         "harness": harness,
         "arms": plan.arms,
         "tasks": [one.name for one in plan.tasks],
-        "folder": "" if root is None else str(root),
-        "digests": {name: program.digest_of(folder) for name, folder in folders.items()},
+        "folder": root,
+        "digests": {one.name: one.digest or program.digest_of(folders[one.name]) for one in plan.tasks if root},
         "repeats": plan.repeats,
         "seed": plan.seed,
         "workers": plan.workers,
@@ -83,27 +85,6 @@ def script(
     text = json.dumps(config, indent=1).replace("'", "\\u0027")  # so that no name ends the text
     source = Path(program.__file__).read_text(encoding="utf-8")
     return source.replace(_PLACE, f"CONFIG: Final = r'''{text}'''\n", 1)
-
-
-def write_script(text: str, target: Path) -> Path:
-    """Write the text of a program, over an earlier one of a trial alone."""
-    first = text.split("\n\n", 1)[0]
-    if target.exists() and not target.read_text(encoding="utf-8", errors="replace").startswith(first):
-        raise Conflict(f"{target} must be new or the script of a trial.", next_step="Name another file: --to")
-    target.write_text(text, encoding="utf-8")
-    return target
-
-
-def _folder(root: Path, task: TrialTask) -> Path:
-    try:
-        folder = program.task_folder(str(root), task.name)
-    except program.Refused as problem:
-        raise InvalidInput(str(problem), next_step="Name the folder that the plan was made of.") from None
-    if task.digest not in {"", program.digest_of(folder)}:
-        raise InvalidInput(
-            f"Task {task.name} must be as planned, and has changed.", next_step="Plan it again."
-        )
-    return folder
 
 
 class _Machine:
