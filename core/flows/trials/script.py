@@ -69,7 +69,9 @@ def script(
         "arms": plan.arms,
         "tasks": [one.name for one in plan.tasks],
         "folder": root,
-        "digests": {one.name: one.digest or program.digest_of(folders[one.name]) for one in plan.tasks if root},
+        "digests": {
+            one.name: one.digest or program.digest_of(folders[one.name]) for one in plan.tasks if root
+        },
         "repeats": plan.repeats,
         "seed": plan.seed,
         "workers": plan.workers,

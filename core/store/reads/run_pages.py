@@ -97,7 +97,7 @@ def looked_up(
         candidates = _candidates(snapshot, run_filter, view, cursor, direction, n_needed=limit)
     else:
         source: Kinds = (f"{BY_NAME} WHERE learner_id = ?1 AND session = ?", [session])
-        candidates = _one_by_one(snapshot, run_filter, view, source, cursor, direction)
+        candidates = _one_by_one(snapshot, run_filter, view, source, cursor=cursor, direction=direction)
     for at_ms, run_no, fits in _achieving(snapshot, run_filter, candidates):
         if fits and len(matches) == limit:
             last = matches[-1]
@@ -186,7 +186,7 @@ def _candidates(
     if "trial" in run_filter.classes:  # no rollup knows these runs
         alone = f" AND {OF_TRIAL}" if {*run_filter.classes} == {"trial"} else ""
         source: Kinds = (f"WHERE learner_id = ?1{alone}", [])
-        yield from _one_by_one(snapshot, run_filter, view, source, cursor, direction)
+        yield from _one_by_one(snapshot, run_filter, view, source, cursor=cursor, direction=direction)
         return
     arm_no = None if run_filter.arm is None else arm_number(snapshot, run_filter.arm)
     if run_filter.arm is not None and arm_no is None:
@@ -237,6 +237,7 @@ def _one_by_one(
     run_filter: RunFilter,
     view: View,
     source: Kinds,
+    *,
     cursor: Cursor | None,
     direction: Direction,
 ) -> Iterator[Row]:
