@@ -96,7 +96,7 @@ def moving_trial(txn: Transaction, number: int, since: int) -> Iterator[None]:  
 @contextmanager
 def _settling(txn: Transaction, numbers: Sequence[int]) -> Iterator[None]:
     """Give the runs of some facts the state that follows from their trials after a change."""
-    run_nos = _runs_of(txn, numbers)
+    run_nos = trial_runs(txn, numbers)
     with shifting(txn, run_nos):
         yield
         of_trial = runs_of_trials(txn, run_nos)
@@ -111,7 +111,8 @@ def settle_new_trials(txn: Transaction) -> None:
         pass
 
 
-def _runs_of(facts: Facts, numbers: Sequence[int]) -> list[int]:
+def trial_runs(facts: Facts, numbers: Sequence[int]) -> list[int]:
+    """Return the active runs of the sessions of some plans and readings."""
     run_nos = {
         run_no
         for number in numbers
@@ -119,11 +120,6 @@ def _runs_of(facts: Facts, numbers: Sequence[int]) -> list[int]:
         for run_no in facts.column(sql, [number, facts.revision])
     }
     return sorted(run_nos)
-
-
-def n_runs_of_trials(facts: Facts, numbers: Sequence[int]) -> int:
-    """Return how many active runs are of the sessions of some plans and readings."""
-    return len(_runs_of(facts, numbers))
 
 
 # Reading

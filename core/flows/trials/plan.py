@@ -64,8 +64,8 @@ from core.store.trials import (
     attempts_of,
     cost_of_runs,
     model_days,
-    n_runs_of_trials,
     trial_facts,
+    trial_runs,
 )
 
 ENVIRONMENT: Final = "environment:"
@@ -401,7 +401,7 @@ def read_trial(
             trial=trial.first.id,
             n_new=len(trial.cells.keys() - before.keys()),
             n_regraded=sum(before[key].grade != trial.cells[key].grade for key in before),
-            n_runs=n_runs_of_trials(txn, [one.number for one in trial.readings]),
+            n_runs=len(trial_runs(txn, [one.number for one in trial.readings])),
             row=_row(txn, trial),
             notes=results.notes,
         )
@@ -451,7 +451,7 @@ def trial_result(
             row=_row(snapshot, one),
             plan=one.plan,
             readings=tuple(fact.id for fact in one.readings),
-            n_runs=n_runs_of_trials(snapshot, [fact.number for fact in (one.first, *one.readings)]),
+            n_runs=len(trial_runs(snapshot, [fact.number for fact in (one.first, *one.readings)])),
         )
 
 
