@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from core.records.evidence import NAMED, OBSERVED
 from core.records.trial import PREFIX_CHARS
@@ -31,15 +31,10 @@ from core.store.version import Version, drop_superseded, keep, load, mark_retrac
 Numbered = tuple[str, int]
 """A fact, by its table and number."""
 _COLUMNS: Final = "learner_id, kind, no, import_no, revision, rank, trace, digest"
-_IN_TRIAL: Final = (
-    "SELECT 1 FROM trial_session s JOIN trial t ON t.learner_id = s.learner_id AND t.trial_no = s.trial_no"
-    f" WHERE t.undone = 0 AND t.{ACTIVE} AND s.learner_id = ?1"
+_NAMED_BY_TRIALS: Final = (
+    "SELECT s.session FROM trial_session s JOIN trial t ON t.learner_id = s.learner_id AND t.trial_no = s.trial_no"
+    f" WHERE s.learner_id = ? AND t.undone = 0 AND t.{ACTIVE} AND s.session IN ({{}})"
 )
-_RUNS_OF_TRIAL: Final = (
-    "SELECT r.run_no FROM run r WHERE r.learner_id = ?1 AND r.run_no IN ({}) AND (r.class = 'trial' OR EXISTS ("
-    f"{_IN_TRIAL} AND s.session IN (r.session, substr(r.session, 1, {PREFIX_CHARS}) || '*')))"
-)
-_SESSION_OF_TRIAL: Final = f"{_IN_TRIAL} AND s.session IN (?, ?) LIMIT 1"
 
 Sources = Mapping[int, Mapping[int, tuple[int, int, int, int]]]
 """Sources of runs: revision, rank, trace and digest, by run and import."""
@@ -86,15 +81,18 @@ class Plan(NamedTuple):
 
 
 def runs_of_trials(facts: Facts, run_nos: Sequence[int]) -> set[int]:
-    """Return those runs that are of a trial: by their class, or by their session in an active plan or reading."""
-    return facts.distinct_in(_RUNS_OF_TRIAL, run_nos)
+    """Return those runs that are of a trial."""
+    sql = "SELECT run_no, class, session FROM run WHERE learner_id = ? AND run_no IN ({})"
+    return of_trials(facts, facts.rows_in(sql, run_nos))
 
 
-def sessions_of_trials(txn: Transaction, sessions: Collection[str]) -> set[str]:
-    """Return those sessions that an active plan or reading names."""
-    if txn.number("trial", 0) == 1:  # there never was one
-        return set()
-    return {one for one in sessions if txn.has_row(_SESSION_OF_TRIAL, [one, f"{one[:PREFIX_CHARS]}*"])}
+def of_trials(facts: Facts, runs: Sequence[Row]) -> set[Any]:
+    """Return the keys of (key, class, session) of trials: by class, or by session in an active plan or reading."""
+    names = {key: {session, f"{session[:PREFIX_CHARS]}*"} for key, _, session in runs if session}
+    known = facts.distinct_in(_NAMED_BY_TRIALS, list(set().union(*names.values())))
+    return {
+        key for key, run_class, _ in runs if run_class == "trial" or not known.isdisjoint(names.get(key, ()))
+    }
 
 
 def attribute_runs(txn: Transaction, attributions: Sequence[Attribution], known: Sources) -> None:

@@ -25,8 +25,8 @@ from core.store.provenance import (
     Attribution,
     attribute_runs,
     attributed,
+    of_trials,
     recompute_runs,
-    sessions_of_trials,
     undone_imports,
 )
 from core.store.rollup import Rollup, apply, hour_of
@@ -284,9 +284,9 @@ def _add_distinct(
     if superseded:
         known = _known(txn, uids)
     fresh = [index for index in indexes if batch[index].run.uid not in known]
-    learned = _insert(txn, [(batch[index], versions[index]) for index in fresh], import_no)
+    of_trial = _insert(txn, [(batch[index], versions[index]) for index in fresh], import_no)
     results |= dict.fromkeys(fresh, "new")
-    since |= dict.fromkeys([index for index in fresh if batch[index].run.uid in learned], _NOW)
+    since |= dict.fromkeys([index for index in fresh if batch[index].run.uid not in of_trial], _NOW)
     _put_transcripts(txn, {uid: versions[index] for uid, index in zip(uids, indexes, strict=True)})
     if known:
         again = {index: known[batch[index].run.uid] for index in indexes if batch[index].run.uid in known}
@@ -415,16 +415,18 @@ def _excluded_arm_nos(txn: Transaction, judged: Judged) -> dict[str, int]:
 def _insert(
     txn: Transaction, fresh: Sequence[tuple[Judged, _StoredVersion]], import_no: int
 ) -> Container[str]:
-    """Insert new runs; return the uids of those that are of no trial, of which posteriors learn."""
+    """Insert new runs; return the uids of those of trials, of which posteriors don't learn."""
     if not fresh:
         return ()
     txn.note_news()
     first = txn.number("run", len(fresh))
     rows = []
-    learned = _outside_trials(txn, fresh)
+    has_trials = txn.number("trial", 0) > 1  # else no session is of one
+    kinds = [(one.run.uid, *session_of(stored.version.columns)[:2]) for one, stored in fresh]
+    of_trial = of_trials(txn, [(*one[:2], one[2] if has_trials else None) for one in kinds])
     for run_no, (judged, (version, trace, digest, *_)) in enumerate(fresh, first):
         run = judged.run
-        standing = 1 if run.uid in learned else 2
+        standing = 2 if run.uid in of_trial else 1
         head = (run_no, run.uid, run.rank, trace, digest, import_no, txn.revision, standing, txn.revision)
         bill = bill_in_force(version, txn.settings.prices)
         rows.append((*head, session_key(run_no, *session_of(version.columns)), *bill, *version.columns))
@@ -432,17 +434,9 @@ def _insert(
     txn.chain.add("run", [_covered_in(row) for row in rows])
     txn.note_run(fresh[0][0].run.uid)
     write_parts(txn, [(run_no, stored.version) for run_no, (_, stored) in enumerate(fresh, first)])
-    counted = [(judged, stored.version) for judged, stored in fresh if judged.run.uid in learned]
+    counted = [(judged, stored.version) for judged, stored in fresh if judged.run.uid not in of_trial]
     apply(txn, _rollup_new(txn, counted, import_no))
-    return learned
-
-
-def _outside_trials(txn: Transaction, fresh: Sequence[tuple[Judged, _StoredVersion]]) -> set[str]:
-    """Return the uids of new runs that are of no trial."""
-    kinds = {judged.run.uid: session_of(stored.version.columns)[:2] for judged, stored in fresh}
-    sessions = {str(session) for _, session in kinds.values() if session}
-    of_trials = sessions_of_trials(txn, sessions)
-    return {uid for uid, (kind, session) in kinds.items() if kind != "trial" and session not in of_trials}
+    return of_trial
 
 
 def _rollup_new(txn: Transaction, fresh: Sequence[tuple[Judged, Version]], import_no: int) -> Rollup:

@@ -301,7 +301,7 @@ class Trial:
             arm = self.config["arms"][0] if len(self.config["arms"]) == 1 else ""
             header = {"plan": self.config["plan"], "arm": arm, "harness": self.config["harness"]}
             self._append({"armscope_trial": 1, **header})
-        self.cells = {Slot(*map(line.get, Slot._fields)): line for line in lines[1:]}
+        self.cells = {Slot(*(line[name] for name in Slot._fields)): line for line in lines[1:]}
         for attempt in self.attempts:
             for slot in (slot._replace(attempt=attempt) for block in self.blocks for slot in block):
                 if slot not in self.cells and self.session(slot) in begun:
