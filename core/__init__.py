@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from core.doors.protocol import LearnerProtocol
     from core.doors.python import AsyncLearner, Learner, learners, open_learner, restore
     from core.doors.recorder import record_episodes
-    from core.doors.running import RunUnderWay, TrialLoop, TrialRun
+    from core.doors.running import RunUnderWay, TrialRun
     from core.errors import ArmscopeError
     from core.flows.bundle import BundleAnswer
     from core.frames import RowList, RowTuple
@@ -231,7 +231,6 @@ __all__ = [
     "TokenRow",
     "TraceRow",
     "TrainingAnswer",
-    "TrialLoop",
     "TrialPlanned",
     "TrialRead",
     "TrialRow",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import uuid
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import cache
@@ -35,7 +35,7 @@ from msgspec.structs import replace
 
 from core.doors.attempts import Attempts, Limits, Offers, OnError, Request, RunOutcome
 from core.doors.flow_parameters import signature_of, words_of
-from core.doors.running import RunUnderWay, TrialLoop, arm_of
+from core.doors.running import RunUnderWay, TrialRun, arm_of, missing_runs
 from core.doors.verbs import SCORED, Blocking, Methods, Verb, Verbs, verb
 from core.errors import ArmscopeError, Conflict, InvalidArm, InvalidBatch, InvalidInput, NotFound
 from core.frames import RowList, RowTuple
@@ -390,7 +390,7 @@ class LearnerProtocol(Methods, Blocking):
         smallest: float = 15.0,
         model: str = "",
         again: bool = False,
-    ) -> TrialLoop[_T]:
+    ) -> Iterator[TrialRun[_T]]:
         """Plan a trial, or go on with one, and return its runs: iterate over them and state what each achieved.
 
         ``tasks`` are names, or anything by its name. Each block is stored when it is whole, and the loop goes on with
@@ -429,7 +429,7 @@ class LearnerProtocol(Methods, Blocking):
         def read(results: TrialResults) -> None:
             self._call(Verbs.read_trial, results=results, plan=trial)
 
-        return TrialLoop(trial, plan, done, named, read, self._now_ms)
+        return missing_runs(plan, named, done, read=read, now_ms=self._now_ms)
 
     def _known_trial(self, wish: TrialPlan) -> tuple[str, TrialPlan, frozenset[str]] | None:
         """Return the latest trial of a plan like this, with the tasks whose blocks it has."""

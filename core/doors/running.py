@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, Final, Generic, Literal, NoReturn, ParamSpec, Self, TypeVar
@@ -415,32 +414,24 @@ class TrialRun(Generic[_T]):
         self._cell |= {"end": "fault", "error": why[:MAX_LABEL_CHARS], "grade": None}
 
 
-@dataclass(frozen=True)
-class TrialLoop(Generic[_T]):
-    """The runs of a planned trial that are missing, by blocks; each block is stored when it is whole."""
-
-    trial: str
-    plan: TrialPlan
-    done: frozenset[str]
-    tasks: Mapping[str, _T] = field(repr=False)
-    _read: Callable[[TrialResults], object] = field(compare=False, repr=False)
-    _clock: Callable[[], int] = field(compare=False, repr=False)
-
-    def __iter__(self) -> Iterator[TrialRun[_T]]:
-        names = [one.name for one in self.plan.tasks]
-        for block in blocks(names, self.plan.arms, self.plan.repeats, self.plan.seed):
-            if block[0].task not in self.done:
-                yield from self._block(block)
-
-    def _block(self, block: Sequence[Slot]) -> Iterator[TrialRun[_T]]:
-        """Yield the runs of a block, again from its start after a fault, and store its cells."""
+def missing_runs(
+    plan: TrialPlan,
+    tasks: Mapping[str, _T],
+    done: Collection[str],
+    *,
+    read: Callable[[TrialResults], object],
+    now_ms: Callable[[], int],
+) -> Iterator[TrialRun[_T]]:
+    """Yield the runs of a trial whose tasks aren't done; read each block that is whole or has no attempt left."""
+    prefix, arm = session_prefix(plan), plan.arms[0]
+    every = blocks([one.name for one in plan.tasks], plan.arms, plan.repeats, plan.seed)
+    for block in [one for one in every if one[0].task not in done]:
         cells: dict[Slot, dict[str, Any]] = {}
-        prefix, arm = session_prefix(self.plan), self.plan.arms[0]
         while slots := pending([block], cells, _ATTEMPTS):
             for slot in slots:
-                own = {"session": session_of(prefix, slot), "model": self.plan.model, "at_ms": self._clock()}
+                own = {"session": session_of(prefix, slot), "model": plan.model, "at_ms": now_ms()}
                 cell = slot._asdict() | own
-                yield TrialRun(self.tasks[slot.task], arm if slot.side == "without" else None, cell)
+                yield TrialRun(tasks[slot.task], arm if slot.side == "without" else None, cell)
                 cells[slot] = cell
         known = tuple(convert(one, Cell) for one in cells.values())
-        self._read(TrialResults(source="python", cells=known, arm=arm, harness=self.plan.harness))
+        read(TrialResults(source="python", cells=known, arm=arm, harness=plan.harness))

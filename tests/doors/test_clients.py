@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 
 import core
-from core import AsyncClient, AsyncLearner, Client, Learner
+from core import AsyncClient, AsyncLearner, Client, Learner, TrialRun
 from core.doors.asynchronous import AsyncLearnerProtocol
 from core.doors.protocol import LearnerProtocol
 from core.doors.verbs import REPORTS, VERBS, verb
@@ -39,7 +39,6 @@ from core.records.arm import Arm
 from core.records.run import Inventory, Run
 from core.records.run_query import View
 from core.records.times import DAY_MS
-from core.records.trial import TrialPlan
 from tests.conftest import ROOT
 from tests.doors.examples import ARM, FILE, RUN
 from tests.doors.http.test_served import served
@@ -111,7 +110,7 @@ ANSWERS: dict[str, Operation] = {
     "ledger": lambda one: one.ledger(50),
     "status": lambda one: one.status(),
     "episodes": lambda one: one.episodes(environment="sums", split=None, task="t", model="large"),
-    "trial": lambda one: planned(one.trial("tool:web:search", tasks=["easy", "hard"])),
+    "trial": lambda one: first_run(one.trial("tool:web:search", tasks=["easy", "hard"])),
     "compare": lambda one: one.compare("sums", "large", "small", compared="success", paired=False),
     "export": lambda one: one.export("out.csv", "csv"),
     "export_training": lambda one: one.export_training("train.jsonl", "reward_jsonl", raters=("mara",)),
@@ -143,14 +142,16 @@ ERRORS: tuple[tuple[type[ArmscopeError], Operation], ...] = (
 )
 
 
-def planned(loop: Any) -> Any:  # noqa: ANN401 - a loop, or its awaitable
-    """Return the plan of a trial's loop, which holds functions, too."""
+def first_run(loop: Any) -> Any:  # noqa: ANN401 - a loop, or its awaitable
+    """Return the first run of a trial's loop; its session follows from the whole plan."""
 
-    async def plan_later() -> TrialPlan:
-        plan: TrialPlan = (await loop).plan
-        return plan
+    def shown(run: TrialRun[str]) -> tuple[str, str | None, str]:
+        return run.task, run.hidden, run.session
 
-    return plan_later() if inspect.isawaitable(loop) else loop.plan
+    async def later() -> tuple[str, str | None, str]:
+        return shown(next(await loop))
+
+    return later() if inspect.isawaitable(loop) else shown(next(loop))
 
 
 def test_the_suite_calls_every_operation() -> None:
