@@ -11,23 +11,25 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
-from core.columns import Bools, Floats, Ints
+from core.columns import Bools, Floats
 from core.maths.statistics.trials import shrunk
-from core.maths.statistics.trials.cells import comparisons, stacked
+from core.maths.statistics.trials.cells import Blocks, comparisons, stacked
 from core.maths.statistics.trials.plan import tasks_needed
 from core.maths.statistics.trials.verdict import (
     ERROR,
-    NO_DIFFERENCE,
     WORDS,
-    evidence,
+    chances,
+    claims,
     holm,
     log_wealth,
     stakes,
     words,
 )
-from core.records.trial import TRIAL_SIDES, Cell, End, Presence, TrialPlan, TrialTask, TrialWord
+from core.records.trial import Cell, TrialPlan, TrialWord
 from tests.bench.harness import Row, Scale
+from tests.statistics.trials.worlds import cells_of, plan_of
 
 _FALSE_GOAL: Final = 7.0
 """28 of 400 worlds."""
@@ -36,322 +38,256 @@ _POWER_GOAL: Final = 20.0
 _MANY: Final = 30
 WORLDS: Final = 40
 
+Dice = np.random.Generator
+Rates = Callable[[Dice], Floats]
+"""Rates of success by side and task."""
+Attempts = Callable[[Dice, Floats], Sequence[Floats]]
+"""Grades of all attempts by side, task and repeat. NaN = a fault, or not run again; infinite = a limit."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class PlantedTrial:
-    """Runs by side, task and repeat, with the true mean difference of tasks like these."""
+class World:
+    """A planted trial with the true mean difference of each arm, and whether runs ever call on it."""
 
-    grade: Floats
-    truth: float
-    smallest: float = 15.0
-    is_fault: Bools | None = None
-    is_limit: Bools | None = None
-    used: float = 0.5
-    retries: tuple[Floats, ...] = ()
+    cells: Sequence[Cell]
+    plan: TrialPlan
+    truth: Floats
+    is_used: bool = True
 
-    def plan(self) -> TrialPlan:
-        """Return the plan."""
-        tasks = tuple(TrialTask(name=f"t{task}") for task in range(self.grade.shape[1]))
-        return TrialPlan(
-            arms=("skill:own:pdf",),
-            digests=("",),
-            tasks=tasks,
-            seed="1",
-            repeats=self.grade.shape[2],
-            smallest=self.smallest,
+    @property
+    def is_false(self) -> Bools:
+        """Words by arm, true where the word is false of the arm."""
+        differs = (np.abs(self.truth) >= self.plan.smallest / 100) | (not self.is_used)
+        return np.stack(
+            [self.truth <= 0, self.truth >= 0, differs, np.zeros(len(self.truth), dtype=np.bool_)]
         )
 
-    def cells(self, dice: np.random.Generator) -> list[Cell]:
-        """Return the cells of all attempts."""
-        called = dice.random(self.grade.shape) < self.used
-        first = [self._cell(place, 1, self.grade, called) for place in np.ndindex(self.grade.shape)]
-        again = [
-            self._cell(place, number, grade, called)
-            for number, grade in enumerate(self.retries, start=2)
-            for place in np.ndindex(grade.shape)
-            if not np.isnan(grade[place])
+
+def _runs(dice: Dice, rate: Floats, repeats: int = 3) -> Floats:
+    return (dice.random((*rate.shape, repeats)) < rate[..., None]).astype(np.float64)
+
+
+def _once(dice: Dice, rate: Floats) -> list[Floats]:
+    return [_runs(dice, rate)]
+
+
+def _planted(
+    rates: Rates,
+    truth: float = 0.0,
+    attempts: Attempts = _once,
+    *,
+    smallest: float = 15.0,
+    used: float = 0.5,
+) -> Callable[[Dice], World]:
+    """Return worlds of one arm, which a share of the runs with it call."""
+
+    def plant(dice: Dice) -> World:
+        def listed(cell: Cell) -> Cell:
+            return replace(cell, presence="listed") if cell.side == "with" and dice.random() >= used else cell
+
+        grades = attempts(dice, rates(dice))
+        cells = [
+            replace(cell, attempt=number)
+            for number, grade in enumerate(grades, start=1)
+            for cell in cells_of(grade, listed)
+            if number == 1 or cell.end == "ended"
         ]
-        return first + again
+        _, n_tasks, repeats = grades[0].shape
+        plan = plan_of(n_tasks, repeats=repeats, smallest=smallest)
+        return World(cells=cells, plan=plan, truth=np.array([truth]), is_used=used > 0)
 
-    def _cell(self, place: tuple[int, ...], attempt: int, grade: Floats, called: Bools) -> Cell:
-        side, task, repeat = place
-        is_first = attempt == 1
-        end: End = "ended"
-        if is_first and self.is_fault is not None and self.is_fault[place]:
-            end = "fault"
-        elif is_first and self.is_limit is not None and self.is_limit[place]:
-            end = "limit"
-        presence: Presence = "absent" if side else "called" if called[place] else "listed"
-        return Cell(
-            task=f"t{task}",
-            repeat=repeat + 1,
-            side=TRIAL_SIDES[side],
-            attempt=attempt,
-            grade=float(grade[place]) if end == "ended" else None,
-            end=end,
-            presence=presence,
-        )
+    return plant
 
 
-Plant = Callable[[np.random.Generator], PlantedTrial]
+def _effect(effect: float = 0.0, n: int = 80, base: float = 0.6) -> Rates:
+    """Return rates with a mean effect: tasks that fail are helped, or tasks that succeed are harmed."""
 
-
-def _rates(dice: np.random.Generator, n: int, base: float = 0.6) -> Floats:
-    return dice.beta(4 * base, 4 * (1 - base), n)
-
-
-def _grades(dice: np.random.Generator, ours: Floats, theirs: Floats, repeats: int = 3) -> Floats:
-    rate = np.stack([ours, theirs])[..., None]
-    return (dice.random((2, len(ours), repeats)) < rate).astype(np.float64)
-
-
-def _effect(effect: float, n: int, base: float = 0.6) -> Plant:
-    """Return worlds with a mean effect: tasks that fail are helped, or tasks that succeed are harmed."""
-
-    def plant(dice: np.random.Generator) -> PlantedTrial:
-        theirs = _rates(dice, n, base)
+    def rates(dice: Dice) -> Floats:
+        theirs = dice.beta(4 * base, 4 * (1 - base), n)
         ours = theirs + effect * ((1 - theirs) / (1 - base) if effect > 0 else theirs / base)
-        return PlantedTrial(grade=_grades(dice, ours, theirs), truth=effect)
+        return np.stack([ours, theirs])
 
-    return plant
-
-
-def _two_types(dice: np.random.Generator) -> PlantedTrial:
-    theirs, sign = _rates(dice, 80), np.where(dice.random(80) < 0.5, 1, -1)
-    ours = np.where(sign > 0, theirs + 0.75 * (1 - theirs), theirs * 0.5)
-    return PlantedTrial(grade=_grades(dice, ours, theirs), truth=0.0)
+    return rates
 
 
-def _few(effect: float, smallest: float, repeats: int = 3) -> Plant:
-    """Return worlds in which 6 of 100 tasks flip, and the others never do."""
+def _two_types(dice: Dice) -> Floats:
+    theirs = dice.beta(2.4, 1.6, 80)
+    return np.stack([np.where(dice.random(80) < 0.5, theirs + 0.75 * (1 - theirs), theirs * 0.5), theirs])
 
-    def plant(dice: np.random.Generator) -> PlantedTrial:
+
+def _few(effect: float) -> Rates:
+    """Return rates of which 6 of 100 flip, and the others are 0 or 1."""
+
+    def rates(dice: Dice) -> Floats:
         flips, solved = dice.random(100) < 0.06, (dice.random(100) < 0.7) * 1.0
-        theirs = np.where(flips, float(effect < 0), solved)
-        ours = np.where(flips, float(effect > 0), solved)
-        return PlantedTrial(
-            grade=_grades(dice, ours, theirs, repeats), truth=0.06 * np.sign(effect), smallest=smallest
-        )
+        return np.stack([np.where(flips, solves, solved) for solves in (effect > 0, effect < 0)])
+
+    return rates
+
+
+def _noise(dice: Dice, rate: Floats) -> list[Floats]:
+    solved = _runs(dice, rate)
+    return [np.where(dice.random(solved.shape) < 0.25, dice.random(solved.shape), solved)]
+
+
+def _ended(end: float, chance: float, *, tasks: slice = slice(None), failed: bool = False) -> Attempts:
+    """Return runs of which a chance ends otherwise on the side with the arm, of some tasks, or only if they fail."""
+
+    def attempts(dice: Dice, rate: Floats) -> list[Floats]:
+        grade = _runs(dice, rate)
+        own = grade[0, tasks]
+        own[(dice.random(own.shape) < chance) & ((own == 0) | (not failed))] = end
+        return [grade]
+
+    return attempts
+
+
+def _run_again(first: Attempts, times: int) -> Attempts:
+    """Return runs whose blocks are run again, while one on the side with the arm failed or had a fault."""
+
+    def attempts(dice: Dice, rate: Floats) -> list[Floats]:
+        grades = [*first(dice, rate)]
+        is_done = np.zeros(rate.shape[1], dtype=np.bool_)
+        for _ in range(times):
+            is_done |= (grades[-1][0] == 1).all(-1)
+            grades.append(np.where(is_done[:, None], np.nan, _runs(dice, rate)))
+        return grades
+
+    return attempts
+
+
+def _many(effects: Callable[[Dice], Floats], n_tasks: int) -> Callable[[Dice], World]:
+    """Return worlds that leave each of many arms out in turn; an arm's lack costs its effect."""
+    plan = plan_of(n_tasks, repeats=2, smallest=20.0, n_arms=_MANY)
+
+    def plant(dice: Dice) -> World:
+        full, truth = dice.beta(2.4, 1.6, n_tasks), effects(dice)
+        shift = -truth[:, None]
+        lacking = full + shift * np.where(shift > 0, (1 - full) / 0.4, full / 0.6)
+        ours, *theirs = _runs(dice, np.stack([full, *lacking]), 2)
+        sides = [cells_of(np.stack([ours, one])) for one in theirs]
+        cells = [one for one in sides[0] if one.side == "with"]
+        for arm, own in zip(plan.arms, sides, strict=True):
+            cells += [replace(one, arm=arm) for one in own if one.side == "without"]
+        return World(cells=cells, plan=plan, truth=truth)
 
     return plant
 
 
-def _constant(rate: float) -> Plant:
-    def plant(dice: np.random.Generator) -> PlantedTrial:
-        both = np.full(80, rate)
-        return PlantedTrial(grade=_grades(dice, both, both), truth=0.0)
-
-    return plant
-
-
-def _repeats_alike(dice: np.random.Generator) -> PlantedTrial:
-    theirs = _rates(dice, 80)
-    grade = np.repeat(_grades(dice, theirs, theirs, 1), 3, axis=2)
-    return PlantedTrial(grade=grade, truth=0.0)
-
-
-def _noise(dice: np.random.Generator) -> PlantedTrial:
-    theirs = _rates(dice, 80)
-    solved = _grades(dice, theirs, theirs)
-    return PlantedTrial(
-        grade=np.where(dice.random(solved.shape) < 0.25, dice.random(solved.shape), solved), truth=0.0
-    )
-
-
-def _rate_limits(dice: np.random.Generator) -> PlantedTrial:
-    theirs = _rates(dice, 80)
-    grade = _grades(dice, theirs, theirs)
-    fault = np.zeros(grade.shape, dtype=np.bool_)
-    fault[0, 30:45] = dice.random((15, 3)) < 0.7
-    return PlantedTrial(grade=grade, truth=0.0, is_fault=fault)
-
-
-def _time_outs(dice: np.random.Generator) -> PlantedTrial:
-    theirs = _rates(dice, 80)
-    grade = _grades(dice, theirs, theirs)
-    limit = dice.random(grade.shape) < np.array([0.25, 0.0])[:, None, None]
-    return PlantedTrial(grade=grade, truth=-0.15, is_limit=limit)
-
-
-def _failures_lost(chance: float, tried_again: bool) -> Plant:
-    """Return worlds in which runs that would fail end in a fault on the side with the arm."""
-
-    def plant(dice: np.random.Generator) -> PlantedTrial:
-        theirs = _rates(dice, 80)
-        grade = _grades(dice, theirs, theirs)
-        fault = (grade == 0) & (dice.random(grade.shape) < np.array([chance, 0.0])[:, None, None])
-        retried = _grades(dice, theirs, theirs)
-        retried[:, ~fault.any((0, 2))] = np.nan
-        return PlantedTrial(grade=grade, truth=0.0, is_fault=fault, retries=(retried,) if tried_again else ())
-
-    return plant
-
-
-def _retried(dice: np.random.Generator) -> PlantedTrial:
-    """Return a world in which blocks with a failure on the side with the arm are run again, twice."""
-    theirs = _rates(dice, 80)
-    grade = _grades(dice, theirs, theirs)
-    retries = [_grades(dice, theirs, theirs) for _ in range(2)]
-    failed = (grade[0] == 0).any(1)
-    for one in retries:
-        one[:, ~failed] = np.nan
-        failed = failed & (one[0] == 0).any(1)
-    return PlantedTrial(grade=grade, truth=0.0, retries=tuple(retries))
-
-
-def _unused(dice: np.random.Generator) -> PlantedTrial:
-    theirs = _rates(dice, 160)
-    return PlantedTrial(grade=_grades(dice, theirs, theirs), truth=0.0, used=0.0)
-
-
-def planted_kinds() -> dict[str, tuple[Plant, frozenset[str]]]:
-    """Return the kinds with the words that they must get; empty = any true one. Clean ones have the planned size."""
+def planted_kinds() -> dict[str, tuple[Callable[[Dice], World], TrialWord | None]]:
+    """Return the kinds with the word that they must get; None = any true one. Clean ones have the planned size."""
     plan = next(one for one in tasks_needed(15.0, seed=1) if one.base_rate == 0.6)
-    n_effect, n_nothing = plan.effect[1] or 1, plan.none[1] or 1
+    plans = tasks_needed(20.0, repeats=2, n_together=_MANY, seed=1)
+    n_many = next(one.effect[1] or 1 for one in plans if one.base_rate == 0.6)
+    n_effect, n_nothing, even = plan.effect[1] or 1, plan.none[1] or 1, _effect()
+    lost, lost_less = (_ended(np.nan, chance, failed=True) for chance in (0.5, 0.3))
     return {
-        "help": (_effect(0.15, n_effect), frozenset({"helps"})),
-        "harm": (_effect(-0.15, n_effect), frozenset({"harms"})),
-        "nothing": (_effect(0.0, n_nothing), frozenset({"no_difference"})),
-        "one type helped, one harmed": (_two_types, frozenset()),
-        "6 of 100 break": (_few(-1, 5.0), frozenset()),
-        "6 of 100 mend, one repeat": (_few(1, 5.0, 1), frozenset()),
-        "all easy": (_constant(0.99), frozenset({"open"})),
-        "all hard": (_constant(0.01), frozenset({"open"})),
-        "repeats alike": (_repeats_alike, frozenset()),
-        "graders with noise": (_noise, frozenset()),
-        "rate limits in one side": (_rate_limits, frozenset()),
-        "time-outs that harm": (_time_outs, frozenset()),
-        "failures lost": (_failures_lost(0.5, tried_again=False), frozenset()),
-        "failures lost and run again": (_failures_lost(0.3, tried_again=True), frozenset()),
-        "never called": (_unused, frozenset({"open"})),
-        "retries after failures": (_retried, frozenset()),
-        "at the smallest": (_effect(0.15, 200), frozenset()),
+        "help": (_planted(_effect(0.15, n_effect), 0.15), "helps"),
+        "harm": (_planted(_effect(-0.15, n_effect), -0.15), "harms"),
+        "nothing": (_planted(_effect(0.0, n_nothing)), "no_difference"),
+        "one type helped, one harmed": (_planted(_two_types), None),
+        "6 of 100 break": (_planted(_few(-1), -0.06, smallest=5.0), None),
+        "6 of 100 mend, one repeat": (
+            _planted(_few(1), 0.06, lambda dice, rate: [_runs(dice, rate, 1)], smallest=5.0),
+            None,
+        ),
+        "all easy": (_planted(lambda _: np.full((2, 80), 0.99)), "open"),
+        "all hard": (_planted(lambda _: np.full((2, 80), 0.01)), "open"),
+        "repeats alike": (
+            _planted(even, 0.0, lambda dice, rate: [np.repeat(_runs(dice, rate, 1), 3, axis=2)]),
+            None,
+        ),
+        "graders with noise": (_planted(even, 0.0, _noise), None),
+        "rate limits in one side": (_planted(even, 0.0, _ended(np.nan, 0.7, tasks=slice(30, 45))), None),
+        "time-outs that harm": (_planted(even, -0.15, _ended(np.inf, 0.25)), None),
+        "failures lost": (_planted(even, 0.0, lost), None),
+        "failures lost and run again": (_planted(even, 0.0, _run_again(lost_less, 1)), None),
+        "never called": (_planted(_effect(0.0, 160), used=0.0), "open"),
+        "retries after failures": (_planted(even, 0.0, _run_again(_once, 2)), None),
+        "at the smallest": (_planted(_effect(0.15, 200), 0.15), None),
+        "thirty arms, one helps": (_many(lambda _: np.eye(_MANY)[0] * 0.2, n_many), "helps"),
+        "thirty arms, sd 8": (
+            _many(lambda dice: np.clip(dice.normal(0, 0.08, _MANY), -0.25, 0.25), n_many),
+            None,
+        ),
     }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claimed:
-    """Words of one world at any reading, by arm, the last ones, and whether each interval held the truth at each."""
+    """Words of a world: if a false one came at any reading, arms whose interval missed, and the first arm's last.
 
-    ever: Bools
-    last: Ints
-    inside: Bools
+    ``excess`` is that of the shown top over 1.2 times its truth and 2 points; None for one arm.
+    """
 
-    def n_false(self, word: TrialWord, truth: Floats, smallest: float) -> int:
-        """Return the number of arms with a word that is false."""
-        is_false = {
-            "helps": truth <= 0,
-            "harms": truth >= 0,
-            "no_difference": np.abs(truth) >= smallest / 100,
-            "open": np.zeros(truth.shape, dtype=np.bool_),
-        }[word]
-        return int((self.ever[:, WORDS.index(word)] & is_false).sum())
+    is_false: bool
+    n_missed: int
+    last: TrialWord
+    excess: float | None
 
 
-def claimed(cells: Sequence[Cell], plan: TrialPlan, truth: Floats) -> Claimed:
+def claimed(world: World) -> Claimed:
     """Return the words of a world, read after each task; the last ones are those of `figures`."""
-    compared = comparisons(cells, plan)
-    n, blocks = len(compared), stacked(compared)
-    stake = stakes(len(plan.tasks), ERROR / n)
-    signs = evidence(blocks, stake, plan.smallest, at_each=True)
-    word = words(signs, holm(signs.best, n))
-    wealth = [
-        log_wealth(values, mean, stake, at_each=True).max(-1)
-        for values, mean in ((blocks.low, truth), (-blocks.high, -truth))
-    ]
+    compared, smallest = comparisons(world.cells, world.plan), world.plan.smallest
+    blocks, stake = stacked(compared), stakes(len(world.plan.tasks), ERROR / len(compared))
+    wealth, is_false = np.full(len(compared), -np.inf), False
+    for n in range(1, blocks.low.shape[-1] + 1):
+        read = Blocks(**{name: column[..., :n] for name, column in vars(blocks).items()})
+        grounds = np.logical_and.reduce([*read.grounds(smallest).values()])
+        claim = claims(chances(read.low, read.high, stake, smallest), grounds)
+        word = words(claim, holm(claim.min(0)))
+        is_false |= bool(world.is_false[word, np.arange(len(word))].any())
+        for side, values in ((1, read.low), (-1, read.high)):
+            wealth = np.maximum(wealth, log_wealth(side * values, side * world.truth, stake))
+    shown = np.array(shrunk(blocks.difference), dtype=np.float64)
     return Claimed(
-        ever=np.stack([(word == one).any(-1) for one in range(len(WORDS))], axis=-1),
-        last=word[:, -1],
-        inside=np.maximum(*wealth) < np.log(2 / ERROR),
+        is_false=is_false,
+        n_missed=int((wealth >= np.log(2 / ERROR)).sum()),
+        last=WORDS[word[0]],
+        excess=None if len(word) == 1 else float(shown.max() - 120 * world.truth[shown.argmax()] - 2),
     )
-
-
-def _many(dice: np.random.Generator, effects: Floats, n_tasks: int) -> tuple[list[Cell], TrialPlan]:
-    """Return the cells of a trial that leaves each of many arms out in turn; an arm's lack costs its effect."""
-    arms = tuple(f"skill:own:a{arm}" for arm in range(len(effects)))
-    tasks = tuple(TrialTask(name=f"t{task}") for task in range(n_tasks))
-    plan = TrialPlan(arms=arms, digests=("",) * len(arms), tasks=tasks, seed="1", repeats=2, smallest=20.0)
-    full = _rates(dice, n_tasks)
-    shift = np.concatenate([[0.0], -effects])[:, None]
-    rate = full + shift * np.where(shift > 0, (1 - full) / 0.4, full / 0.6)
-    grade = dice.random((*rate.shape, 2)) < rate[..., None]
-    cells = [
-        Cell(
-            task=tasks[task].name,
-            repeat=repeat + 1,
-            side="without" if arm else "with",
-            arm=arms[arm - 1] if arm else "",
-            grade=float(grade[arm, task, repeat]),
-            presence="absent" if arm else "called",
-        )
-        for arm, task, repeat in np.ndindex(grade.shape)
-    ]
-    return cells, plan
 
 
 def misjudged(scale: Scale, folder: Path) -> list[Row]:
     """Share of planted trials with a false word, without their word, and of intervals that miss the truth."""
     n_pairs = scale.n_number_pairs
     n_worlds = 10 * WORLDS if n_pairs > WORLDS else min(WORLDS, 3 * n_pairs - 2)
-    return [row for rows in (_rows(n_worlds), _rows_of_many(n_worlds)) for row in rows]
-
-
-def _rows(n_worlds: int) -> Iterator[Row]:
+    rows: list[Row] = []
     for place, (name, (plant, due)) in enumerate(planted_kinds().items()):
-        worlds = [plant(np.random.default_rng([59, place, seed])) for seed in range(n_worlds)]
-        truth = np.array([worlds[0].truth])
-        results = [
-            claimed(one.cells(np.random.default_rng([60, seed])), one.plan(), truth)
-            for seed, one in enumerate(worlds)
-        ]
-        false = {word: sum(one.n_false(word, truth, worlds[0].smallest) for one in results) for word in WORDS}
-        if name == "never called":
-            false["no_difference"] = sum(bool(one.ever[0, NO_DIFFERENCE]) for one in results)
-        note = ", ".join(
-            f"{WORDS[word]} {sum(one.last[0] == word for one in results)}" for word in range(len(WORDS))
+        dice = (np.random.default_rng([59, place, seed]) for seed in range(n_worlds))
+        rows += _rows(name, due, [claimed(plant(one)) for one in dice])
+    return rows
+
+
+def _rows(name: str, due: TrialWord | None, results: Sequence[Claimed]) -> Iterator[Row]:
+    n_arms = _MANY if results[0].excess is not None else 1
+    ends, n_worlds = [one.last for one in results], len(results)
+
+    def row(title: str, hits: int, n: int, goal: float, note: str) -> Row:
+        figure = 100 * hits / n
+        return Row(
+            name=f"{title}: {name}",
+            base="planted trials",
+            figure=figure,
+            unit="pt",
+            goal=goal,
+            n=n,
+            note=note,
         )
-        yield _row(f"false words: {name}", max(false.values()), n_worlds, _FALSE_GOAL, note)
-        missed = sum(not one.inside[0] for one in results)
-        yield _row(f"truth missed: {name}", missed, n_worlds, _MISSED_GOAL, "at any reading")
-        if due:
-            n_due = sum(WORDS[one.last[0]] in due for one in results)
-            note = f"{len(worlds[0].plan().tasks)} tasks"
-            yield _row(f"without its word: {name}", n_worlds - n_due, n_worlds, _POWER_GOAL, note)
 
-
-def _rows_of_many(n_worlds: int) -> Iterator[Row]:
-    helpful = np.where(np.arange(_MANY) == 0, 0.2, 0.0)
-    plans = tasks_needed(20.0, repeats=2, n_together=_MANY, seed=1)
-    n_tasks = next(one.effect[1] or 1 for one in plans if one.base_rate == 0.6)
-    for place, (name, is_one) in enumerate((("thirty arms, one helps", True), ("thirty arms, sd 8", False))):
-        n_false = n_missed = n_due = 0
-        excess = []
-        for seed in range(n_worlds):
-            dice = np.random.default_rng([61, place, seed])
-            effects = helpful if is_one else np.clip(dice.normal(0, 0.08, _MANY), -0.25, 0.25)
-            cells, plan = _many(dice, effects, n_tasks)
-            result = claimed(cells, plan, effects)
-            n_false += any(result.n_false(word, effects, plan.smallest) for word in WORDS)
-            n_missed += int((~result.inside).sum())
-            n_due += WORDS[result.last[0]] == "helps"
-            shown = np.array(shrunk(stacked(comparisons(cells, plan)).difference), dtype=np.float64)
-            excess.append(shown.max() - 120 * effects[shown.argmax()] - 2)
-        yield _row(f"false words: {name}", n_false, n_worlds, _FALSE_GOAL, "any arm, at any reading")
-        yield _row(f"truth missed: {name}", n_missed, n_worlds * _MANY, _MISSED_GOAL, "at any reading")
-        if is_one:
-            yield _row(
-                f"without its word: {name}", n_worlds - n_due, n_worlds, _POWER_GOAL, f"{n_tasks} tasks"
-            )
-        figure = max(float(np.mean(excess)), 0.0)
+    note = ", ".join(f"{word} {ends.count(word)}" for word in WORDS)
+    yield row("false words", sum(one.is_false for one in results), n_worlds, _FALSE_GOAL, note)
+    n_missed = sum(one.n_missed for one in results)
+    yield row("truth missed", n_missed, n_worlds * n_arms, _MISSED_GOAL, "at any reading")
+    if due is not None:
+        yield row("without its word", n_worlds - ends.count(due), n_worlds, _POWER_GOAL, "")
+    excess = [one.excess for one in results if one.excess is not None]
+    if excess:
         yield Row(
             name=f"top shown: {name}",
             base="1.2 times its truth and 2",
-            figure=figure,
+            figure=max(float(np.mean(excess)), 0.0),
             unit="pt",
             goal=0.0,
             n=n_worlds,
         )
-
-
-def _row(name: str, hits: int, n: int, goal: float, note: str) -> Row:
-    return Row(name=name, base="planted trials", figure=100 * hits / n, unit="pt", goal=goal, n=n, note=note)

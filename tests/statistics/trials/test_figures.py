@@ -16,9 +16,9 @@ from core.maths.statistics.trials import figures
 from core.maths.statistics.trials.cells import grade_of
 from core.records.times import DAY_MS
 from core.records.trial import BySide, Cell, TrialFigures, TrialTask
-from tests.statistics.trials.worlds import cells_of, graded, plan_of, swapped
+from tests.statistics.trials.worlds import cells_of, grades_of, plan_of, with_sides_swapped
 
-GRADES = st.integers(0, 2**32 - 1).map(lambda seed: graded(seed, 24, (seed % 3 - 1) * 0.3))
+GRADES = st.integers(0, 2**32 - 1).map(lambda seed: grades_of(seed, 24, (seed % 3 - 1) * 0.3))
 
 
 def only(cells: list[Cell], n_tasks: int | None = None, **rest: float) -> TrialFigures:
@@ -27,7 +27,7 @@ def only(cells: list[Cell], n_tasks: int | None = None, **rest: float) -> TrialF
     return one
 
 
-def nothing(n_tasks: int = 150) -> Floats:
+def half_solved(n_tasks: int = 150) -> Floats:
     """Half of the runs succeed, on both sides of each task."""
     grades = np.zeros((2, n_tasks, 2))
     grades[:, :, 0] = 1
@@ -45,7 +45,7 @@ def test_the_order_of_cells_and_repeated_cells_change_nothing(grades: Floats, ch
 
 @given(GRADES)
 def test_swapped_sides_give_the_negated_verdict(grades: Floats) -> None:
-    one, other = (only(cells, 24) for cells in (cells_of(grades), swapped(cells_of(grades))))
+    one, other = (only(cells, 24) for cells in (cells_of(grades), with_sides_swapped(cells_of(grades))))
     words = {"helps": "harms", "harms": "helps"}
     assert other.word == words.get(one.word, one.word)
     assert other.like_these.limits == pytest.approx((-one.like_these.upper, -one.like_these.lower))  # type: ignore[operator]  # known
@@ -101,7 +101,7 @@ def test_missing_cells_widen_the_interval_to_all_that_they_could_be(
 
 
 def test_the_first_whole_attempt_counts_and_the_others_are_counted_by_side() -> None:
-    grades = graded(1, 24, 0.3)
+    grades = grades_of(1, 24, 0.3)
     lost = grades.copy()
     lost[0, 3, 1] = math.nan
     again = [replace(one, attempt=2) for one in cells_of(grades) if one.task == "t3"]
@@ -115,7 +115,7 @@ def test_the_first_whole_attempt_counts_and_the_others_are_counted_by_side() -> 
 
 
 def test_failures_that_one_side_hides_in_faults_are_bounded_though_run_again() -> None:
-    dice, grades = np.random.default_rng(2), graded(2, 120, repeats=2)
+    dice, grades = np.random.default_rng(2), grades_of(2, 120, repeats=2)
     lost = grades.copy()
     lost[0][(grades[0] == 0) & (dice.random(grades[0].shape) < 0.5)] = math.nan
     again = [
@@ -135,7 +135,7 @@ def test_a_limit_counts_as_a_failure() -> None:
 
 
 def test_a_task_that_was_passed_over_is_missing() -> None:
-    cells = [one for one in cells_of(graded(1, 24, 0.4)) if one.task != "t5"]
+    cells = [one for one in cells_of(grades_of(1, 24, 0.4)) if one.task != "t5"]
     shown = only(cells, 24)
     assert shown.missing == BySide(with_arm=3, without=3)
     assert len(shown.tasks) == 23
@@ -143,7 +143,7 @@ def test_a_task_that_was_passed_over_is_missing() -> None:
 
 def test_tasks_of_one_prompt_count_as_one() -> None:
     plan = plan_of(24)
-    grades = graded(1, 24, 0.4)
+    grades = grades_of(1, 24, 0.4)
     copies = np.repeat(grades, 2, axis=1)
     tasks = tuple(TrialTask(name=f"t{place}", cluster=f"c{place // 2}") for place in range(48))
     one, other = figures(cells_of(grades), plan)[0], figures(cells_of(copies), replace(plan, tasks=tasks))[0]
@@ -159,7 +159,7 @@ def test_tasks_that_are_too_easy_or_too_hard_stay_open(grade: float) -> None:
 
 
 def test_no_difference_needs_followed_sides_and_use() -> None:
-    cells = cells_of(nothing())
+    cells = cells_of(half_solved())
     assert only(cells, 150, repeats=2).word == "no_difference"
     for side, why in (("without", "not_followed"), ("with", "not_used")):
         listed = [replace(one, presence="listed") if one.side == side else one for one in cells]
@@ -172,7 +172,7 @@ def test_no_difference_needs_followed_sides_and_use() -> None:
 
 
 def test_runs_that_did_not_follow_stay_in_the_comparison() -> None:
-    cells = cells_of(graded(1, 40, 0.4), lambda one: replace(one, presence="absent"))
+    cells = cells_of(grades_of(1, 40, 0.4), lambda one: replace(one, presence="absent"))
     shown = only(cells, 40)
     assert (shown.word, shown.not_followed) == ("helps", BySide(with_arm=120, without=0))
 
@@ -188,7 +188,7 @@ def test_runs_that_did_not_follow_stay_in_the_comparison() -> None:
 def test_sides_that_differ_in_another_thing_stay_open(change: dict[str, object], why: str) -> None:
     others = {"model": "b", "version": "2", "at_ms": 3 * DAY_MS}
     cells = cells_of(
-        graded(1, 40, 0.4),
+        grades_of(1, 40, 0.4),
         lambda one: replace(
             one, **(change if one.side == "with" else {name: others[name] for name in change})
         ),
@@ -200,7 +200,7 @@ def test_sides_that_differ_in_another_thing_stay_open(change: dict[str, object],
 
 def test_each_model_has_a_verdict_and_shares_the_error() -> None:
     helped, harmed = (
-        cells_of(graded(1, 60, effect), lambda one, model=model: replace(one, model=model))  # type: ignore[misc]  # a default
+        cells_of(grades_of(1, 60, effect), lambda one, model=model: replace(one, model=model))  # type: ignore[misc]  # a default
         for model, effect in (("a", 0.3), ("b", -0.3))
     )
     shown = figures(helped + harmed, plan_of(60))
@@ -212,10 +212,10 @@ def test_each_model_has_a_verdict_and_shares_the_error() -> None:
 
 def test_arms_that_are_left_out_in_turn_share_the_full_side() -> None:
     plan = plan_of(60, n_arms=3)
-    full = [one for one in cells_of(graded(1, 60, 0.3)) if one.side == "with"]
+    full = [one for one in cells_of(grades_of(1, 60, 0.3)) if one.side == "with"]
     sides = {"": full}
     for arm, effect in zip(plan.arms, (0.3, 0.0, 0.0), strict=True):
-        own = cells_of(graded(1 if effect else 7, 60, 0.3))
+        own = cells_of(grades_of(1 if effect else 7, 60, 0.3))
         side = "without" if effect else "with"
         sides[arm] = [
             replace(one, arm=arm, side="without", presence="absent") for one in own if one.side == side
@@ -234,7 +234,7 @@ def test_checks_of_one_side_and_checks_of_the_use_are_left_out_by_name() -> None
         checks = {"answer": one.grade or 0.0, "called": is_with} | ({"style": 1.0} if is_with else {})
         return replace(one, checks=checks, grade=fmean(checks.values()))
 
-    grades = graded(3, 24)
+    grades = grades_of(3, 24)
     shown = only(cells_of(grades, change), 24)
     assert shown.left_out_checks == ("called", "style")
     assert shown.like_these == only(cells_of(grades), 24).like_these
@@ -248,7 +248,7 @@ def test_a_grade_of_all_checks_stays_one_without_those_left_out() -> None:
 
 
 def test_these_tasks_have_an_interval_at_the_planned_end_alone() -> None:
-    grades = graded(1, 24)
+    grades = grades_of(1, 24)
     assert only(cells_of(grades), 24).these is not None
     assert only(cells_of(grades[:, :23]), 24).these is None
     assert only(cells_of(grades)).these is None
@@ -261,7 +261,7 @@ def test_tokens_and_money_are_compared_over_graded_runs() -> None:
         at = int(one.task[1:]) * 100 + (one.repeat * 10 + (one.side == "with")) * (-1) ** one.repeat + 50
         return replace(one, tokens=spent + int(one.task[1:]), money_pico=2 * spent, at_ms=at)
 
-    cells = cells_of(graded(1, 24), change)
+    cells = cells_of(grades_of(1, 24), change)
     shown = only(cells, 24)
     ratios = [(1_500 + task) / (1_000 + task) for task in range(24)]
     assert shown.tokens.value == pytest.approx(100 * (math.prod(ratios) ** (1 / 24) - 1))
@@ -272,11 +272,11 @@ def test_tokens_and_money_are_compared_over_graded_runs() -> None:
         for one in cells
     ]
     assert only(even, 24).money.value == pytest.approx(50)
-    assert only(cells_of(graded(1, 24)), 24).tokens.missing == "unknown_usage"
+    assert only(cells_of(grades_of(1, 24)), 24).tokens.missing == "unknown_usage"
 
 
 def test_a_trial_without_cells_is_open() -> None:
     shown = only([], 24)
     assert (shown.word, shown.why, shown.like_these.missing) == ("open", "one_side", "no_common_task")
     assert figures([]) == ()
-    assert only([one for one in cells_of(graded(1, 24)) if one.side == "with"]).why == "one_side"
+    assert only([one for one in cells_of(grades_of(1, 24)) if one.side == "with"]).why == "one_side"

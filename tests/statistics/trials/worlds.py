@@ -23,15 +23,15 @@ def plan_of(n_tasks: int, *, repeats: int = 3, smallest: float = 15.0, n_arms: i
 
 
 def cells_of(grades: Floats, change: Callable[[Cell], Cell] = lambda cell: cell) -> list[Cell]:
-    """Return the cells of grades by side, task and repeat; NaN is a fault."""
+    """Return the cells of grades by side, task and repeat; NaN is a fault, and an infinite grade a limit."""
     return [
         change(
             Cell(
                 task=f"t{task}",
                 repeat=repeat + 1,
                 side=TRIAL_SIDES[side],
-                grade=None if np.isnan(grade) else float(grade),
-                end="fault" if np.isnan(grade) else "ended",
+                grade=float(grade) if np.isfinite(grade) else None,
+                end="fault" if np.isnan(grade) else "limit" if np.isinf(grade) else "ended",
                 presence="absent" if side else "called",
             )
         )
@@ -39,7 +39,7 @@ def cells_of(grades: Floats, change: Callable[[Cell], Cell] = lambda cell: cell)
     ]
 
 
-def graded(seed: int, n_tasks: int, effect: float = 0.0, repeats: int = 3) -> Floats:
+def grades_of(seed: int, n_tasks: int, effect: float = 0.0, repeats: int = 3) -> Floats:
     """Return grades of tasks that differ in difficulty; the arm helps or harms all by an effect."""
     dice = np.random.default_rng(seed)
     without = dice.uniform(0.3, 0.7, n_tasks)
@@ -47,7 +47,7 @@ def graded(seed: int, n_tasks: int, effect: float = 0.0, repeats: int = 3) -> Fl
     return (dice.random((2, n_tasks, repeats)) < rate).astype(np.float64)
 
 
-def swapped(cells: Sequence[Cell]) -> list[Cell]:
+def with_sides_swapped(cells: Sequence[Cell]) -> list[Cell]:
     """Return the cells with the sides changed for each other."""
     other = {"with": "without", "without": "with"}
     presence = {"with": "absent", "without": "called"}

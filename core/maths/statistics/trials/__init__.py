@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Final, Self
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import scipy
 
-from core.columns import Bools, Floats, Ints
-from core.maths.statistics.trials.cells import ArmPairs, comparisons, stacked
+from core.columns import Floats, Ints
+from core.maths.statistics.trials.cells import ArmPairs, comparisons, stacked, was_followed, was_used
 from core.maths.statistics.trials.verdict import (
     ERROR,
+    NO_DIFFERENCE,
     OPEN,
     WORDS,
-    Blocks,
-    WordChances,
-    evidence,
+    chances,
+    claims,
     holm,
     log_limits,
     lower_limit,
     stakes,
     words,
 )
-from core.records.estimate import Estimate, Missing
-from core.records.trial import TRIAL_SIDES, Cell, Open, TrialFigures, TrialPlan
+from core.records.estimate import Estimate
+from core.records.trial import TRIAL_SIDES, BySide, Cell, Open, TrialFigures, TrialPlan
 
 SMALLEST: Final = 15.0
 """Smallest effect of interest in points, where no plan names one."""
@@ -41,21 +42,9 @@ def figures(
 ) -> tuple[TrialFigures, ...]:
     """Return what a trial shows, for each arm and model in turn.
 
-    Parameters
-    ----------
-    cells : sequence of Cell
-        Cells in any order; a cell that comes twice counts once.
-    plan : TrialPlan or None, optional
-        The plan. None = observed pairs, whose order is unknown.
-    alone : bool, optional
-        Whether the harness loaded the arm alone.
-    smallest : float, optional
-        Smallest effect of interest in points, where there is no plan of success.
-
-    Returns
-    -------
-    tuple of TrialFigures
-        With a plan at least one for each of its arms.
+    Cells are in any order, and one that comes twice counts once. Without a plan they are observed pairs, whose order
+    is unknown. With ``alone`` the harness loaded the arm alone. ``smallest`` is in points; a plan of success has its
+    own.
 
     Examples
     --------
@@ -71,114 +60,99 @@ def figures(
     compared = comparisons(cells, plan)
     if not compared:
         return ()
-    n_planned = UNPLANNED if plan is None else compared[0].n_units
-    judged = _Verdicts.of(compared, n_planned, _bound(plan, smallest))
-    return tuple(_figures(one, judged, row, plan, alone) for row, one in enumerate(compared))
-
-
-def _bound(plan: TrialPlan | None, smallest: float) -> float:
-    """Return the smallest effect on success, in points."""
-    return plan.smallest if plan is not None and plan.metric == "success" else smallest
+    if plan is not None and plan.metric == "success":
+        smallest = plan.smallest
+    stake = stakes(compared[0].n_planned or UNPLANNED, ERROR / len(compared))
+    blocks = stacked(compared)
+    grounds = blocks.grounds(smallest)
+    low, high = (np.stack([one, blocks.difference]) for one in (blocks.low, blocks.high))
+    chance = chances(low, high, stake, smallest)
+    claim = claims(chance, np.logical_and.reduce([*grounds.values()]))
+    error = holm(np.where([one.apart is not None for one in compared], 1.0, claim[:, 0].min(0)))
+    word = words(claim, error)
+    limits = np.stack([lower_limit(low, stake, error), -lower_limit(-high, stake, error)])
+    shrunken = shrunk(blocks.difference)
+    return tuple(
+        _Judged(
+            pairs=one,
+            difference=blocks.difference[row],
+            word=word[:, row],
+            chance=chance[..., row],
+            error=float(error[row]),
+            limits=100 * limits[..., row],
+            lacking=[why for why, holds in grounds.items() if not holds[row]],
+        ).figures(shrunken[row], alone)
+        for row, one in enumerate(compared)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Verdicts:
-    """Blocks of all comparisons, the error that each may make, their verdicts, and what these rest on."""
+class _Judged:
+    """A judged comparison. Last axes have two parts: missing cells counted both ways, then whole blocks alone."""
 
-    blocks: Blocks
-    n_planned: int
-    signs: WordChances
-    whole: WordChances
-    error: Floats
+    pairs: ArmPairs
+    difference: Floats
     word: Ints
-    word_of_whole: Ints
-    limits: tuple[Floats, Floats]
-    limits_of_whole: tuple[Floats, Floats]
-    shrunk: tuple[float | None, ...]
+    chance: Floats
+    error: float
+    limits: Floats
+    lacking: Sequence[Open]
 
-    @classmethod
-    def of(cls, compared: Sequence[ArmPairs], n_planned: int, smallest: float) -> Self:
-        """Judge comparisons that were planned together."""
-        stake = stakes(n_planned, ERROR / len(compared))
-        blocks = stacked(compared)
-        apart = np.array([one.apart is not None for one in compared])
-        signs = evidence(blocks, stake, smallest)
-        whole = evidence(replace(blocks, low=blocks.difference, high=blocks.difference), stake, smallest)
-        error = holm(np.where(apart, 1.0, signs.best), len(compared))
-        return cls(
-            blocks=blocks,
-            n_planned=n_planned,
-            signs=signs,
-            whole=whole,
-            error=error,
-            word=np.where(apart, OPEN, words(signs, error)),
-            word_of_whole=words(whole, error),
-            limits=_limits(blocks.low, blocks.high, stake, error),
-            limits_of_whole=_limits(blocks.difference, blocks.difference, stake, error),
-            shrunk=shrunk(blocks.difference),
+    def why(self) -> Open | None:
+        """Return why the verdict is open; None where it is not."""
+        if self.pairs.apart or not self.pairs.paired:
+            return self.pairs.apart or "one_side"
+        if self.word[0] != OPEN:
+            return None
+        if self.word[1] != OPEN:
+            return "missing"
+        if self.chance[NO_DIFFERENCE].min() <= self.error:
+            return self.lacking[0]
+        return "few_tasks" if len(self.pairs.units) < (self.pairs.n_planned or UNPLANNED) else "wide"
+
+    def points(self, bound: int) -> Estimate:
+        """Return the mean difference in points with its limits."""
+        prob = 1 - self.error
+        if np.isnan(self.difference).all():
+            return Estimate(value=None, lower=None, upper=None, prob=prob, missing="no_common_task")
+        lower, upper = self.limits[:, bound].tolist()
+        return Estimate(value=100 * float(np.nanmean(self.difference)), lower=lower, upper=upper, prob=prob)
+
+    def figures(self, shrunken: float | None, alone: bool) -> TrialFigures:
+        """Return the figures, with the effect as it is drawn towards those of other arms."""
+        pairs, why = self.pairs, self.why()
+        graded = [one for one in pairs.cells if one.grade is not None]
+        tokens = pairs.log_ratios(lambda cell: cell.tokens)
+        return TrialFigures(
+            arm=pairs.arm,
+            model=pairs.model,
+            word=WORDS[self.word[0]] if why is None else "open",
+            why=why,
+            like_these=self.points(0),
+            these=_these(pairs),
+            whole_only=self.points(1) if pairs.faults_differ or not pairs.is_whole else None,
+            tokens=_cost(tokens, pairs),
+            money=_cost(pairs.log_ratios(lambda cell: cell.money_pico), pairs)
+            if pairs.is_balanced
+            else Estimate(value=None, lower=None, upper=None, missing="unbalanced"),
+            n_costs=len(tokens),
+            p_value=float(self.chance[:NO_DIFFERENCE, 0].min()),
+            shrunk=shrunken,
+            tasks=pairs.paired,
+            n_planned=pairs.n_planned,
+            n_attempts_again=_by_side(cell for one in pairs.blocks for cell in one.again),
+            missing=_by_side(one for one in pairs.cells if one.grade is None),
+            not_followed=_by_side(one for one in graded if was_followed(one) is False),
+            n_used=sum(one.side == "with" and was_used(one) is True for one in graded),
+            n_could_not_tell=sum(not task.could_tell for task in pairs.paired),
+            left_out_checks=pairs.left_out_checks,
+            alone=alone,
         )
 
-    def why(self, row: int, one: ArmPairs) -> Open | None:
-        """Return why a verdict is open; None where it is not."""
-        if self.word[row] != OPEN:
-            return None
-        if not one.paired or one.apart is not None:
-            return one.apart or "one_side"
-        if self.word_of_whole[row] != OPEN:
-            return "missing"
-        grounds: dict[Open, Bools] = {
-            "could_not_tell": self.signs.could_tell,
-            "not_followed": self.signs.followed,
-            "not_used": self.signs.used,
-        }
-        if min(self.signs.alike[row], self.whole.alike[row]) <= self.error[row]:
-            return next(why for why, holds in grounds.items() if not holds[row])
-        return "few_tasks" if len(one.units) < self.n_planned else "wide"
 
-
-def _figures(one: ArmPairs, judged: _Verdicts, row: int, plan: TrialPlan | None, alone: bool) -> TrialFigures:
-    difference, prob, n_planned = (
-        judged.blocks.difference[row],
-        1 - float(judged.error[row]),
-        judged.n_planned,
-    )
-    return TrialFigures(
-        arm=one.arm,
-        model=one.model,
-        word=WORDS[int(judged.word[row])],
-        why=judged.why(row, one),
-        like_these=_points(difference, judged.limits, row, prob),
-        these=None if plan is None else _these(one),
-        whole_only=_points(difference, judged.limits_of_whole, row, prob) if one.is_missing else None,
-        tokens=_cost(one.log_ratios(lambda cell: cell.tokens), n_planned, "unknown_usage"),
-        money=_cost(one.log_ratios(lambda cell: cell.money_pico), n_planned, "unknown_usage")
-        if one.is_balanced
-        else Estimate(value=None, lower=None, upper=None, missing="unbalanced"),
-        n_costs=len(one.log_ratios(lambda cell: cell.tokens)),
-        p_value=float(min(judged.signs.helps[row], judged.signs.harms[row])),
-        shrunk=judged.shrunk[row],
-        tasks=one.paired,
-        n_planned=None if plan is None else n_planned,
-        n_attempts_again=one.n_again,
-        missing=one.missing,
-        not_followed=one.not_followed,
-        n_used=int(np.nansum(judged.blocks.n_used[row])),
-        n_could_not_tell=sum(not task.could_tell for task in one.paired),
-        left_out_checks=one.left_out_checks,
-        alone=alone,
-    )
-
-
-def _limits(low: Floats, high: Floats, stake: Floats, error: Floats) -> tuple[Floats, Floats]:
-    return lower_limit(low, stake, error), -lower_limit(-high, stake, error)
-
-
-def _points(difference: Floats, limits: tuple[Floats, Floats], row: int, prob: float) -> Estimate:
-    """Return the mean difference in points with its limits."""
-    lower, upper = (100 * float(limit[row]) for limit in limits)
-    if np.isnan(difference).all():
-        return Estimate(value=None, lower=None, upper=None, prob=prob, missing="no_common_task")
-    return Estimate(value=100 * float(np.nanmean(difference)), lower=lower, upper=upper, prob=prob)
+def _by_side(cells: Iterable[Cell]) -> BySide:
+    n = Counter(one.side for one in cells)
+    return BySide(with_arm=n["with"], without=n["without"])
 
 
 def _these(one: ArmPairs) -> Estimate | None:
@@ -187,34 +161,29 @@ def _these(one: ArmPairs) -> Estimate | None:
     Each cell gets half a solved and half an unsolved run more. Where no repeats of a cell ever differ, they count as
     one run, because they bring nothing new.
     """
-    sides = [one.grades[side] for one in one.blocks for side in TRIAL_SIDES]
-    if not one.is_complete or min(map(len, sides)) < LEAST_REPEATS:
+    if len(one.units) != one.n_planned or not one.is_whole:
         return None
+    sides = [[cell.grade for cell in block.cells[side]] for block in one.blocks for side in TRIAL_SIDES]
     grades = np.array(sides, dtype=np.float64)
-    is_alike = bool(np.all(grades == grades[:, :1]))
-    variance = _variance_of_mean(grades[:, :1] if is_alike else grades).reshape(-1, 2).sum(1)
-    weight = np.concatenate([np.full(len(unit), 1 / len(unit)) for unit in one.units.values()]) / len(
-        one.units
-    )
-    means = grades.mean(1).reshape(-1, 2)
-    value = float(weight @ (means[:, 0] - means[:, 1]))
-    half = float(scipy.special.ndtri(1 - ERROR / 2)) * math.sqrt(float(weight**2 @ variance))
+    if grades.shape[1] < LEAST_REPEATS:
+        return None
+    runs = grades[:, :1] if np.all(grades == grades[:, :1]) else grades
+    n = runs.shape[1]
+    mean = (runs.sum(1) + 0.5) / (n + 1)
+    variance = ((runs**2).sum(1) + 0.5 - (n + 1) * mean**2) / n**2
+    units = [np.full(len(unit), 1 / len(unit)) for unit in one.units.values()]
+    weight = np.concatenate(units) / len(units)
+    value = float(weight @ (grades[::2].mean(1) - grades[1::2].mean(1)))
+    spread = math.sqrt(float(weight**2 @ (variance[::2] + variance[1::2])))
+    half = float(scipy.special.ndtri(1 - ERROR / 2)) * spread
     return Estimate(value=100 * value, lower=100 * (value - half), upper=100 * (value + half))
 
 
-def _variance_of_mean(grades: Floats) -> Floats:
-    """Return the variance of each row's mean, with half a solved and half an unsolved run more."""
-    n = grades.shape[1]
-    mean = (grades.sum(1) + 0.5) / (n + 1)
-    squares = (grades**2).sum(1) + 0.5 - (n + 1) * mean**2
-    return np.asarray(squares / n**2)
-
-
-def _cost(logs: Floats, n_planned: int, unknown: Missing) -> Estimate:
+def _cost(logs: Floats, pairs: ArmPairs) -> Estimate:
     """Return the mean log ratio as per cent that the arm adds, with limits that hold at every reading."""
     if not len(logs):
-        return Estimate(value=None, lower=None, upper=None, missing=unknown)
-    lower, upper = (float(limit) for limit in log_limits(logs, n_planned))
+        return Estimate(value=None, lower=None, upper=None, missing="unknown_usage")
+    lower, upper = (float(limit) for limit in log_limits(logs, pairs.n_planned or UNPLANNED))
     value = 100 * math.expm1(float(logs.mean()))
     if math.isinf(upper):
         return Estimate(value=value, lower=None, upper=None, missing="few_for_interval")
@@ -239,5 +208,4 @@ def shrunk(difference: Floats) -> tuple[float | None, ...]:
     chance = (own**2).sum() / ((n_arms - 1) * (n_tasks - 1) * n_tasks)
     spread = effect.var(ddof=1)
     share = max(0.0, 1 - chance / spread) if spread > 0 else 0.0
-    results = [100 * float(effect.mean() + share * one) for one in effect - effect.mean()]
-    return tuple(results)
+    return tuple((100 * (effect.mean() + share * (effect - effect.mean()))).tolist())

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
 import numpy as np
+from msgspec import structs
 
-from core.columns import Floats
-from core.maths.statistics.trials.verdict import Blocks
+from core.columns import Bools, Floats
+from core.maths.statistics.trials.verdict import LEAST_TASKS, can_tell
 from core.records.times import DAY_MS
-from core.records.trial import TRIAL_SIDES, BySide, Cell, Open, PairedTask, TrialPlan, TrialSide
+from core.records.trial import TRIAL_SIDES, Cell, Open, PairedTask, TrialPlan, TrialSide
 
 _MOST_APART: Final = 0.1
 """Share of tasks whose sides may have another model, version or day."""
@@ -28,80 +29,75 @@ _MARKS: Final[tuple[tuple[Open, Callable[[Cell], object | None]], ...]] = (
     ("another_version", lambda cell: cell.version or None),
     ("another_day", lambda cell: None if cell.at_ms is None else cell.at_ms // DAY_MS),
 )
-_COLUMNS: Final = tuple(one.name for one in fields(Blocks))
+_USED: Final = {True: 4, False: -1, None: -1}
+"""Scores of a run by its use of the arm: a fifth used it where their sum is not below 0."""
+_FOLLOWED: Final = {True: 1, False: -9, None: 0}
+"""Scores of a run by whether it followed: nine of ten did where their sum is not below 0."""
 _Repeats = Mapping[TrialSide, Sequence[int]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskBlock:
-    """The block of a task that counts, on both sides: grades by repeat, None = missing, and its graded cells.
+    """The block of a task that counts: cells by side and repeat, each missing one without a grade.
 
-    ``first`` is the first attempt, where a fault in it had the block run again.
+    ``again`` are the cells of the other attempts. ``first`` is the first attempt, where a fault in it had the block
+    run again.
     """
 
     task: str
-    grades: Mapping[TrialSide, Sequence[float | None]]
-    graded: Mapping[TrialSide, Sequence[Cell]]
-    n_again: Mapping[TrialSide, int]
+    cells: Mapping[TrialSide, Sequence[Cell]]
+    again: Sequence[Cell] = ()
     first: TaskBlock | None = None
 
-    @cached_property
-    def is_whole(self) -> bool:
-        """True if no cell is missing."""
-        return all(self.n_missing(side) == 0 and self.grades[side] for side in TRIAL_SIDES)
+    def graded(self, side: TrialSide) -> list[Cell]:
+        """Return the cells of a side that have a grade."""
+        return [one for one in self.cells[side] if one.grade is not None]
 
-    def n_missing(self, side: TrialSide) -> int:
-        """Return the number of missing cells on a side."""
-        return sum(one is None for one in self.grades[side])
+    def is_whole(self, side: TrialSide) -> bool:
+        """Return whether no cell of a side is missing."""
+        return len(self.graded(side)) == len(self.cells[side])
 
     def mean(self, side: TrialSide, missing: float = math.nan) -> float:
         """Return the mean grade of a side; each missing cell counts as ``missing``."""
-        grades = self.grades[side]
-        return sum(missing if one is None else one for one in grades) / len(grades) if grades else missing
+        grades = [missing if one.grade is None else one.grade for one in self.cells[side]]
+        return sum(grades) / len(grades)
 
-    @property
-    def could_tell(self) -> bool:
-        """True if not all runs of both sides got 0, nor all 1."""
-        both = {self.mean(side) for side in TRIAL_SIDES}
-        return both not in ({0.0}, {1.0})
-
-    @property
-    def paired(self) -> PairedTask:
-        """The task with the mean grades of a whole block."""
+    @cached_property
+    def paired(self) -> PairedTask | None:
+        """The task with its mean grades; None if a cell is missing."""
+        if not all(map(self.is_whole, TRIAL_SIDES)):
+            return None
+        ours, theirs = map(self.mean, TRIAL_SIDES)
         return PairedTask(
             task=self.task,
-            n_repeats=len(self.grades["with"]),
-            with_arm=self.mean("with"),
-            without=self.mean("without"),
-            could_tell=self.could_tell,
+            n_repeats=len(self.cells["with"]),
+            with_arm=ours,
+            without=theirs,
+            could_tell={ours, theirs} not in ({0.0}, {1.0}),
         )
 
     def log_ratio(self, cost: Callable[[Cell], int | None]) -> float | None:
         """Return the logarithm of the cost with the arm by that without it; None where a side's is unknown."""
         known = [
-            [one for cell in self.graded[side] if (one := cost(cell)) is not None] for side in TRIAL_SIDES
+            [one for cell in self.graded(side) if (one := cost(cell)) is not None] for side in TRIAL_SIDES
         ]
         if not all(map(sum, known)):
             return None
         ours, theirs = (sum(one) / len(one) for one in known)
         return math.log(ours / theirs)
 
-    def is_apart(self, mark: Callable[[Cell], object | None]) -> bool:
-        """Return whether both sides have a mark, such as a model, and none in common."""
-        ours, theirs = (
-            {one for cell in self.graded[side] if (one := mark(cell)) is not None} for side in TRIAL_SIDES
-        )
-        return bool(ours and theirs and not ours & theirs)
-
 
 @dataclass(frozen=True, kw_only=True)
 class ArmPairs:
-    """An arm and a model with the blocks that count, by task in seeded order; tasks of one cluster are a unit."""
+    """An arm and a model with the blocks that count, by task in seeded order; tasks of one cluster are a unit.
+
+    ``n_planned`` units are planned; None = there is no plan.
+    """
 
     arm: str
     model: str
     units: Mapping[str, Sequence[TaskBlock]]
-    n_units: int
+    n_planned: int | None
     left_out_checks: tuple[str, ...]
 
     @cached_property
@@ -109,37 +105,20 @@ class ArmPairs:
         """Blocks of all tasks that were read."""
         return [one for unit in self.units.values() for one in unit]
 
-    @property
+    @cached_property
+    def cells(self) -> Sequence[Cell]:
+        """Cells of all blocks."""
+        return [cell for one in self.blocks for side in TRIAL_SIDES for cell in one.cells[side]]
+
+    @cached_property
     def paired(self) -> tuple[PairedTask, ...]:
         """The tasks with a whole block."""
-        return tuple(one.paired for one in self.blocks if one.is_whole)
+        return tuple(one.paired for one in self.blocks if one.paired is not None)
 
     @property
-    def missing(self) -> BySide:
-        """Missing cells, by side."""
-        return _by_side(lambda side: sum(one.n_missing(side) for one in self.blocks))
-
-    @property
-    def n_again(self) -> BySide:
-        """Cells of attempts that don't count, by side."""
-        return _by_side(lambda side: sum(one.n_again[side] for one in self.blocks))
-
-    @property
-    def not_followed(self) -> BySide:
-        """Runs that had the arm without it, or lacked it with it, by side."""
-        return _by_side(
-            lambda side: sum(was_followed(cell) is False for one in self.blocks for cell in one.graded[side])
-        )
-
-    @property
-    def is_missing(self) -> bool:
-        """True if a cell is missing, or missed the first time and only one side shows that."""
-        return self.faults_differ or not all(one.is_whole for one in self.blocks)
-
-    @property
-    def is_complete(self) -> bool:
-        """True if all planned tasks have a whole block."""
-        return len(self.units) == self.n_units and all(one.is_whole for one in self.blocks)
+    def is_whole(self) -> bool:
+        """True if no cell is missing."""
+        return len(self.paired) == len(self.blocks)
 
     @cached_property
     def faults_differ(self) -> bool:
@@ -148,14 +127,19 @@ class ArmPairs:
         Sides are mixed within a block, so faults outside the agent hit both. Others may hide failures.
         """
         first = [one.first for one in self.blocks if one.first is not None]
-        ours, theirs = (sum(one.n_missing(side) > 0 for one in first) for side in TRIAL_SIDES)
+        ours, theirs = (sum(not one.is_whole(side) for one in first) for side in TRIAL_SIDES)
         return abs(ours - theirs) > 2 * math.sqrt(ours + theirs)
 
     @cached_property
     def apart(self) -> Open | None:
         """The first other thing that differs between the sides; None = nothing that is known."""
         for word, mark in _MARKS:
-            if sum(one.is_apart(mark) for one in self.blocks) > _MOST_APART * len(self.blocks):
+            sides = [
+                [{mark(cell) for cell in one.graded(side)} - {None} for side in TRIAL_SIDES]
+                for one in self.blocks
+            ]
+            n_apart = sum(bool(ours and theirs and not ours & theirs) for ours, theirs in sides)
+            if n_apart > _MOST_APART * len(sides):
                 return word
         return None
 
@@ -171,15 +155,11 @@ class ArmPairs:
     def is_balanced(self) -> bool:
         """True if each side ran first about equally often, as far as times are known."""
         pairs = defaultdict[tuple[str, int], dict[TrialSide, int]](dict)
-        for cell in (cell for one in self.blocks for side in TRIAL_SIDES for cell in one.graded[side]):
-            if cell.at_ms is not None:
+        for cell in self.cells:
+            if cell.at_ms is not None and cell.grade is not None:
                 pairs[cell.task, cell.repeat][cell.side] = cell.at_ms
         first = [one["with"] < one["without"] for one in pairs.values() if len(one) == len(TRIAL_SIDES)]
         return bool(first) and abs(sum(first) - len(first) / 2) <= max(1.0, _UNBALANCED * len(first))
-
-
-def _by_side(count: Callable[[TrialSide], int]) -> BySide:
-    return BySide(with_arm=count("with"), without=count("without"))
 
 
 def comparisons(cells: Sequence[Cell], plan: TrialPlan | None) -> list[ArmPairs]:
@@ -189,8 +169,8 @@ def comparisons(cells: Sequence[Cell], plan: TrialPlan | None) -> list[ArmPairs]
     arms = plan.arms if plan is not None else named if cells else []
     compared = []
     for arm in arms:
-        is_shared = {"with": True, "without": len(arms) == 1}
-        own = [one for one in cells if one.arm == arm or (one.arm == "" and is_shared[one.side])]
+        shared = TRIAL_SIDES if len(arms) == 1 else TRIAL_SIDES[:1]
+        own = [one for one in cells if one.arm == arm or (one.arm == "" and one.side in shared)]
         models = [{one.model for one in own if one.side == side} - {""} for side in TRIAL_SIDES]
         if len(known) <= 1 or (all(models) and not models[0] & models[1]):
             label = ", ".join(sorted(models[0] | models[1])) or (plan.model if plan else "") or "".join(known)
@@ -203,23 +183,23 @@ def comparisons(cells: Sequence[Cell], plan: TrialPlan | None) -> list[ArmPairs]
 
 
 def _comparison(arm: str, model: str, cells: Sequence[Cell], plan: TrialPlan | None) -> ArmPairs:
+    left_out = _left_out(cells)
     by_task = defaultdict[str, list[Cell]](list)
     for cell in sorted(cells, key=_in_order):
-        by_task[cell.task].append(cell)
+        by_task[cell.task].append(structs.replace(cell, grade=grade_of(cell, left_out)))
     cluster = (
         {one.name: one.cluster or one.name for one in plan.tasks} if plan else {one: one for one in by_task}
     )
     read = [place for place, name in enumerate(cluster) if name in by_task]
-    left_out = _one_sided(by_task)
     repeats = _repeats(cells, plan)
     units = defaultdict[str, list[TaskBlock]](list)
     for name in list(cluster)[: max(read, default=-1) + 1]:
-        units[cluster[name]].append(_counted(name, by_task[name], repeats, left_out))
+        units[cluster[name]].append(_counted(name, by_task[name], repeats))
     return ArmPairs(
         arm=arm,
         model=model,
         units=units,
-        n_units=len(set(cluster.values())),
+        n_planned=len(set(cluster.values())) if plan else None,
         left_out_checks=tuple(sorted(left_out)),
     )
 
@@ -240,39 +220,28 @@ def _repeats(cells: Iterable[Cell], plan: TrialPlan | None) -> _Repeats:
     }
 
 
-def _counted(name: str, cells: Sequence[Cell], repeats: _Repeats, left_out: frozenset[str]) -> TaskBlock:
+def _counted(name: str, cells: Sequence[Cell], repeats: _Repeats) -> TaskBlock:
     """Return the first whole attempt of a task, else the first attempt."""
     attempts = defaultdict[int, dict[tuple[TrialSide, int], Cell]](dict)
     for cell in cells:
         if cell.repeat in repeats[cell.side]:
             attempts[cell.attempt].setdefault((cell.side, cell.repeat), cell)
-    of_attempt = [_attempt(name, attempts[number], repeats, left_out) for number in sorted(attempts)] or [
-        _attempt(name, {}, repeats, left_out)
-    ]
-    counted = next((one for one in of_attempt if one.is_whole), of_attempt[0])
-    n_all = Counter(side for one in attempts.values() for side, _ in one)
-    n_own = (
-        Counter(side for side, _ in attempts[sorted(attempts)[of_attempt.index(counted)]])
-        if attempts
-        else n_all
-    )
-    again = {side: n_all[side] - n_own[side] for side in TRIAL_SIDES}
-    return replace(counted, n_again=again, first=None if counted is of_attempt[0] else of_attempt[0])
-
-
-def _attempt(
-    name: str, cells: Mapping[tuple[TrialSide, int], Cell], repeats: _Repeats, left_out: frozenset[str]
-) -> TaskBlock:
-    pairs = {side: [cells.get((side, one)) for one in repeats[side]] for side in TRIAL_SIDES}
-    grades = {
-        side: [None if one is None else grade_of(one, left_out) for one in pairs[side]]
-        for side in TRIAL_SIDES
+    tried = {
+        number: TaskBlock(
+            task=name,
+            cells={
+                side: [
+                    attempts[number].get((side, one)) or Cell(task=name, repeat=one, side=side)
+                    for one in repeats[side]
+                ]
+                for side in TRIAL_SIDES
+            },
+        )
+        for number in sorted(attempts) or [1]
     }
-    graded = {
-        side: [cell for cell, one in zip(pairs[side], grades[side], strict=True) if cell and one is not None]
-        for side in TRIAL_SIDES
-    }
-    return TaskBlock(task=name, grades=grades, graded=graded, n_again=dict.fromkeys(TRIAL_SIDES, 0))
+    counted = next((number for number, one in tried.items() if one.paired), min(tried))
+    again = [cell for number in tried if number != counted for cell in attempts[number].values()]
+    return replace(tried[counted], again=again, first=None if counted == min(tried) else tried[min(tried)])
 
 
 def grade_of(cell: Cell, left_out: frozenset[str] = frozenset()) -> float | None:
@@ -297,9 +266,9 @@ def grade_of(cell: Cell, left_out: frozenset[str] = frozenset()) -> float | None
     return float(min(rest) >= 1) if is_all else sum(rest) / len(rest)
 
 
-def _one_sided(by_task: Mapping[str, Sequence[Cell]]) -> frozenset[str]:
+def _left_out(cells: Sequence[Cell]) -> frozenset[str]:
     """Return the checks that only one side has, and those that equal the use of the arm, if others are left."""
-    cells = [one for own in by_task.values() for one in own if one.checks and one.grade is not None]
+    cells = [one for one in cells if one.checks and one.grade is not None]
     on_sides: list[Counter[str]] = []
     for side in TRIAL_SIDES:
         tasks = {one.task for one in cells if one.side != side}
@@ -333,39 +302,65 @@ def was_followed(cell: Cell) -> bool | None:
     return None if used is None or (used is False and cell.side == "with") else used == (cell.side == "with")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Blocks:
+    """Blocks by comparison and unit: two axes, units in their seeded order. NaN = the unit did not run.
+
+    ``difference`` is that of the mean grades, ``solved`` their mean; NaN where a cell is missing. Differences ``low``
+    and ``high`` count missing cells against the arm and for it. The first axis of ``scores`` has: whether a
+    run used the arm, and sums of scores of use, and of runs that followed with it and without it.
+    """
+
+    difference: Floats
+    solved: Floats
+    low: Floats
+    high: Floats
+    scores: Floats
+
+    def grounds(self, smallest: float) -> dict[Open, Bools]:
+        """Return whether *no difference* has each of its grounds, by the word for its lack."""
+        n_users, used, ours, theirs = np.nan_to_num(self.scores).sum(-1)
+        return {
+            "could_not_tell": can_tell(self.solved, smallest),
+            "not_followed": (ours >= 0) & (theirs >= 0),
+            "not_used": (n_users >= LEAST_TASKS) & (used >= 0),
+        }
+
+
 def stacked(compared: Sequence[ArmPairs]) -> Blocks:
     """Return the columns of comparisons, over the units of all."""
     names = list(dict.fromkeys(name for one in compared for name in one.units))
-    rows = [[_unit(one, name) if name in one.units else None for name in names] for one in compared]
-    nothing = np.full(len(_COLUMNS), math.nan)
-    table = np.array([[nothing if one is None else one for one in row] for row in rows], dtype=np.float64)
-    columns = np.moveaxis(table.reshape(len(compared), len(names), len(_COLUMNS)), -1, 0)
-    return Blocks(**dict(zip(_COLUMNS, columns, strict=True)))
+    nothing = [math.nan] * 8
+    rows = [[_unit(one, name) if name in one.units else nothing for name in names] for one in compared]
+    columns = np.moveaxis(np.array(rows).reshape(len(rows), len(names), len(nothing)), -1, 0)
+    difference, solved, low, high, *scores = columns
+    return Blocks(difference=difference, solved=solved, low=low, high=high, scores=np.array(scores))
 
 
 def _unit(compared: ArmPairs, name: str) -> Sequence[float]:
-    """Return the values of a unit, in the order of `_COLUMNS`: means and counts of its tasks."""
+    """Return the values of a unit, in the order of `Blocks`: means and sums of its tasks."""
     blocks = compared.units[name]
     bounded = [one.first or one for one in blocks] if compared.faults_differ else blocks
     n = len(blocks)
     ours, theirs = (sum(one.mean(side) for one in blocks) / n for side in TRIAL_SIDES)
-    low = sum(one.mean("with", 0) - one.mean("without", 1) for one in bounded) / n
-    high = sum(one.mean("with", 1) - one.mean("without", 0) for one in bounded) / n
-    graded = [cell for one in blocks for side in TRIAL_SIDES for cell in one.graded[side]]
-    followed = Counter((one.side, _followed(one)) for one in graded)
+    low, high = (
+        sum(one.mean("with", arm) - one.mean("without", 1 - arm) for one in bounded) / n for arm in (0, 1)
+    )
+    with_arm, without = ([cell for one in blocks for cell in one.graded(side)] for side in TRIAL_SIDES)
+    used = [was_used(one) for one in with_arm]
     return [
         ours - theirs,
+        (ours + theirs) / 2,
         low,
         high,
-        (ours + theirs) / 2,
-        any(one.is_whole and one.could_tell for one in blocks),
-        sum(one.side == "with" for one in graded),
-        sum(one.side == "with" and was_used(one) is True for one in graded),
-        *(followed[side, is_followed] for is_followed in (True, False) for side in TRIAL_SIDES),
+        any(used),
+        sum(_USED[one] for one in used),
+        sum(map(_followed, with_arm)),
+        sum(map(_followed, without)),
     ]
 
 
-def _followed(cell: Cell) -> bool | None:
-    """Return whether a run counts as followed; None = it counts in no share, because only its calls are known."""
+def _followed(cell: Cell) -> int:
+    """Return the score of a run. Where nothing is known of it, it did not follow; its calls alone may not show it."""
     followed = was_followed(cell)
-    return False if followed is None and was_used(cell) is None else followed
+    return _FOLLOWED[False if followed is None and cell.used is None else followed]

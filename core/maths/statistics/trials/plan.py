@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
 import scipy
 
-from core.columns import Bools, Floats, Ints
+from core.columns import Floats, Ints
 from core.maths.statistics.trials.verdict import (
     ERROR,
     HARMS,
     HELPS,
     NO_DIFFERENCE,
-    Blocks,
-    evidence,
+    can_tell,
+    chances,
+    claims,
     log_limits,
     stakes,
     words,
@@ -60,27 +60,11 @@ def tasks_needed(
 ) -> tuple[TasksNeeded, ...]:
     """Return the tasks for *helps* or *harms* at the smallest effect, and for *no difference* where there is none.
 
-    Each verdict comes with a probability of .8. None = more than a plan may have, or no such effect exists.
+    Each verdict comes with a probability of .8. Each pair is for one effect in all tasks, and for one that varies as
+    much as it is large. None = more than a plan may have, or no such effect exists.
 
-    Parameters
-    ----------
-    smallest : float
-        Smallest effect of interest in points of success, or in per cent of tokens, in [1, 100].
-    metric : {"success", "cost"}, optional
-        With ``cost`` the intervals of tokens are planned, which need no base rate.
-    repeats : int, optional
-        Runs of a task on each side.
-    concentration : float, optional
-        Sum of the parameters of the beta law of difficulty, as `difficulty` fits it.
-    n_together : int, optional
-        Arms times models that are planned together.
-    seed : int, optional
-        Seed of the simulation.
-
-    Returns
-    -------
-    tuple of TasksNeeded
-        For each base rate: with one effect for all tasks, and with an effect that varies as much as it is large.
+    ``smallest`` is in points of success or per cent of tokens, which need no base rate. ``concentration`` is that of
+    the beta law of `difficulty`. ``n_together`` is arms times models that are planned together.
 
     Examples
     --------
@@ -88,60 +72,41 @@ def tasks_needed(
     >>> low.base_rate, low.effect, low.none
     (0.2, (24, 30), (24, 32))
     """
-    if metric == "cost":
-        return (_tasks_for_cost(math.log1p(smallest / 100), repeats, seed),)
-    step, error = smallest / 100, ERROR / n_together
+    is_cost, error = metric == "cost", ERROR / n_together
+    step = math.log1p(smallest / 100) if is_cost else smallest / 100
 
-    def needed(base: float, effect: float, due: tuple[int, ...], spread: float) -> int | None:
-        rates = _Rates.of(base, concentration, effect, spread, np.random.default_rng(seed))
+    def power_of_cost(n: int, effect: float, deviation: float) -> float:
+        logs = np.random.default_rng([seed, n]).normal(effect, deviation, (_SIMULATED, n))
+        lower, upper = log_limits(logs, n)
+        return float((lower > 0 if effect else (lower > -step) & (upper < step)).mean())
+
+    def power_of_success(n: int, effect: float, rates: Floats) -> float:
+        dice = np.random.default_rng([seed, n])
+        task = dice.integers(rates.shape[1], size=(_SIMULATED, n))
+        ours, theirs = (dice.binomial(repeats, one[task]) / repeats for one in rates)
+        chance = chances(ours - theirs, ours - theirs, stakes(n, error), smallest)
+        word = words(claims(chance, can_tell((ours + theirs) / 2, smallest)), np.array(error))
+        return float(np.isin(word, (HELPS, HARMS) if effect else NO_DIFFERENCE).mean())
+
+    def needed(base: float | None, effect: float, spread: float) -> int | None:
+        if base is None:
+            deviation = math.hypot(USUAL_LOG_SD * math.sqrt(2 / repeats), spread)
+            return _least(lambda n: power_of_cost(n, effect, deviation), (deviation / step) ** 2)
+        rates = _rates(base, concentration, effect, spread, np.random.default_rng(seed))
         if rates is None:
             return None
+        chance = (rates * (1 - rates)).mean(1).sum() / repeats
+        variance = float(chance + (rates[0] - rates[1]).var())
+        return _least(lambda n: power_of_success(n, effect, rates), variance / step**2)
 
-        def power(n: int) -> float:
-            blocks = rates.blocks(n, repeats, np.random.default_rng([seed, n]))
-            word = words(evidence(blocks, stakes(n, error), smallest), np.full(_SIMULATED, error))
-            return float(np.isin(word, due).mean())
-
-        return _least(power, round(_GUESS * rates.variance(repeats) / step**2))
-
-    def both(base: float, effect: float, due: tuple[int, ...]) -> tuple[int | None, int | None]:
-        return needed(base, effect, due, 0.0), needed(base, effect, due, step)
-
+    bases = {None: step} if is_cost else {base: step if base < _MIDDLE else -step for base in BASES}
     return tuple(
         TasksNeeded(
             base_rate=base,
-            effect=both(base, step if base < _MIDDLE else -step, (HELPS, HARMS)),
-            none=both(base, 0.0, (NO_DIFFERENCE,)),
+            effect=(needed(base, effect, 0.0), needed(base, effect, step)),
+            none=(needed(base, 0.0, 0.0), needed(base, 0.0, step)),
         )
-        for base in BASES
-    )
-
-
-def _tasks_for_cost(effect: float, repeats: int, seed: int) -> TasksNeeded:
-    """Return the tasks until the interval of a log ratio leaves 0, or lies within the effect on both sides.
-
-    The ratio of a task varies with its runs, and then also as much as the effect is large.
-    """
-
-    def needed(shift: float, spread: float, is_shown: Callable[[Floats, Floats], Bools]) -> int | None:
-        deviation = math.hypot(USUAL_LOG_SD * math.sqrt(2 / repeats), spread)
-
-        def power(n: int) -> float:
-            logs = np.random.default_rng([seed, n]).normal(shift, deviation, (_SIMULATED, n))
-            return float(is_shown(*log_limits(logs, n)).mean())
-
-        return _least(power, round(_GUESS * (deviation / effect) ** 2))
-
-    def is_off(lower: Floats, _: Floats) -> Bools:
-        return np.asarray(lower > 0)
-
-    def is_near(lower: Floats, upper: Floats) -> Bools:
-        return np.asarray((lower > -effect) & (upper < effect))
-
-    return TasksNeeded(
-        base_rate=None,
-        effect=(needed(effect, 0.0, is_off), needed(effect, effect, is_off)),
-        none=(needed(0.0, 0.0, is_near), needed(0.0, effect, is_near)),
+        for base, effect in bases.items()
     )
 
 
@@ -170,55 +135,30 @@ def difficulty(n_solved: Ints, n_runs: Ints) -> float | None:
     return float(_CONCENTRATIONS[log.sum(1).argmax()])
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Rates:
-    """Tasks whose rates on both sides are drawn from those of a sample of many."""
+def _rates(
+    base: float, concentration: float, effect: float, spread: float, dice: np.random.Generator
+) -> Floats | None:
+    """Return the rates of many tasks with the arm and without it; None where no shift gives the mean effect.
 
-    without: Floats
-    with_arm: Floats
-
-    @classmethod
-    def of(
-        cls, base: float, concentration: float, effect: float, spread: float, dice: np.random.Generator
-    ) -> _Rates | None:
-        """Return a world with a mean effect, after rates were cut to [0, 1]; None where no shift gives that."""
-        rate = dice.beta(base * concentration, (1 - base) * concentration, _SIMULATED * 40)
-        own = spread * dice.standard_normal(len(rate))
-        least, most = -2.0, 2.0
-        for _ in range(40):
-            shift = (least + most) / 2
-            is_less = np.clip(rate + own + shift, 0, 1).mean() - rate.mean() < effect
-            least, most = (shift, most) if is_less else (least, shift)
-        other = np.clip(rate + own + shift, 0, 1)
-        return cls(without=rate, with_arm=other) if abs(other.mean() - rate.mean() - effect) < 1e-3 else None
-
-    def variance(self, repeats: int) -> float:
-        """Return the variance of a task's difference."""
-        chance = sum(float((one * (1 - one)).mean()) for one in (self.without, self.with_arm)) / repeats
-        return chance + float((self.with_arm - self.without).var())
-
-    def blocks(self, n: int, repeats: int, dice: np.random.Generator) -> Blocks:
-        """Return simulated trials of ``n`` tasks, whose sides were followed and whose runs used the arm."""
-        task = dice.integers(len(self.without), size=(_SIMULATED, n))
-        ours, theirs = (dice.binomial(repeats, one[task]) / repeats for one in (self.with_arm, self.without))
-        runs, nothing, both = np.full(ours.shape, float(repeats)), np.zeros(ours.shape), (ours + theirs) / 2
-        return Blocks(
-            difference=ours - theirs,
-            low=ours - theirs,
-            high=ours - theirs,
-            solved=both,
-            could_tell=((both > 0) & (both < 1)).astype(np.float64),
-            n_with=runs,
-            n_used=runs,
-            followed_with=runs,
-            followed_without=runs,
-            doubtful_with=nothing,
-            doubtful_without=nothing,
-        )
+    Rates with the arm are cut to [0, 1].
+    """
+    rate = dice.beta(base * concentration, (1 - base) * concentration, _SIMULATED * 40)
+    own = spread * dice.standard_normal(len(rate))
+    least, most = -2.0, 2.0
+    for _ in range(40):
+        shift = (least + most) / 2
+        is_less = np.clip(rate + own + shift, 0, 1).mean() - rate.mean() < effect
+        least, most = (shift, most) if is_less else (least, shift)
+    other = np.clip(rate + own + shift, 0, 1)
+    return np.stack([other, rate]) if abs(other.mean() - rate.mean() - effect) < 1e-3 else None
 
 
-def _least(power: Callable[[int], float], guess: int) -> int | None:
-    """Return about the least number of tasks with enough power, from a guess outwards."""
+def _least(power: Callable[[int], float], ratio: float) -> int | None:
+    """Return about the least number of tasks with enough power, from a guess outwards.
+
+    ``ratio`` is the variance of a task's difference by the squared effect.
+    """
+    guess = round(_GUESS * ratio)
     least = most = min(max(guess, LEAST_FITTED), MOST_TASKS)
 
     def is_enough(n: int) -> bool:

@@ -9,8 +9,7 @@ two limits of a missing cell exact: count it for the arm, and count it against t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, get_args
 
 import numpy as np
 
@@ -19,14 +18,12 @@ from core.records.trial import TrialWord
 
 ERROR: Final = 0.05
 """Probability of any false verdict among arms and models that were planned together."""
-WORDS: Final[tuple[TrialWord, ...]] = ("open", "helps", "harms", "no_difference")
-OPEN, HELPS, HARMS, NO_DIFFERENCE = range(4)
+WORDS: Final[tuple[TrialWord, ...]] = get_args(TrialWord)
+HELPS, HARMS, NO_DIFFERENCE, OPEN = range(4)
 LEAST_TASKS: Final = 10
 """Tasks that use the arm, and tasks of middling difficulty, below which *no difference* has no ground."""
-LEAST_ROOM: Final = 1 / 3
+_LEAST_ROOM: Final = 1 / 3
 """Room that the mean grade leaves to 0 and to 1, in smallest effects, below which *no difference* has no ground."""
-LEAST_FOLLOWED: Final = 0.9
-LEAST_USED: Final = 0.2
 _SPREADS: Final = np.array([0.4, 0.6])
 """Standard deviations of a task's difference that the stakes are made for."""
 _MOST_STAKE: Final = 0.95
@@ -47,23 +44,10 @@ def stakes(n_planned: int, error: float) -> Floats:
     return np.minimum(ahead / math.sqrt(n_planned) / _SPREADS, _MOST_STAKE)
 
 
-def log_wealth(difference: Floats, mean: Floats, stake: Floats, *, at_each: bool = False) -> Floats:
+def log_wealth(difference: Floats, mean: Floats, stake: Floats) -> Floats:
     """Return the logarithm of the wealth of bets that the mean difference is above ``mean``.
 
-    Parameters
-    ----------
-    difference : ndarray of float64
-        Differences by task, in [-1, 1]. The last axis has the tasks. NaN = not run.
-    mean : ndarray of float64
-        Means in (-1, 1) that are bet against, of the axes before the last.
-    stake : ndarray of float64
-        Shares of the highest stake, as `stakes` returns them.
-    at_each : bool, optional
-        Whether to return the wealth after each task; the last axis then has the tasks.
-
-    Returns
-    -------
-    ndarray of float64
+    The last axis has the differences by task, in [-1, 1]; NaN = not run. Means are in (-1, 1).
 
     References
     ----------
@@ -75,8 +59,7 @@ def log_wealth(difference: Floats, mean: Floats, stake: Floats, *, at_each: bool
     3.646
     """
     gain = np.nan_to_num((difference - mean[..., None]) / (1 + mean[..., None]))
-    bets = [np.log1p(one * gain) for one in stake.tolist()]
-    logs = np.stack([bet.cumsum(-1) if at_each else bet.sum(-1) for bet in bets])
+    logs = np.stack([np.log1p(one * gain).sum(-1) for one in stake.tolist()])
     return np.asarray(np.logaddexp.reduce(logs, axis=0) - math.log(len(logs)))
 
 
@@ -90,84 +73,43 @@ def lower_limit(difference: Floats, stake: Floats, error: Floats) -> Floats:
     return least
 
 
-@dataclass(frozen=True, kw_only=True)
-class Blocks:
-    """Blocks by comparison and task: two axes, tasks in their seeded order. NaN = the task did not run.
+def chances(low: Floats, high: Floats, stake: Floats, smallest: float) -> Floats:
+    """Return the chances of *helps*, *harms* and *no difference*, if the word were false, valid at every reading.
 
-    ``difference`` is that of the mean grades, NaN where a cell is missing. ``low`` and ``high`` count missing cells
-    against the arm and for it. ``solved`` is the mean grade of both sides. ``could_tell`` is 1 where not all grades
-    were 0, nor all 1. ``followed`` counts runs that had what their side is for, ``doubtful`` the others.
+    ``low`` and ``high`` are differences by task that count missing cells against the arm and for it. ``smallest`` is
+    in points.
     """
-
-    difference: Floats
-    low: Floats
-    high: Floats
-    solved: Floats
-    could_tell: Floats
-    n_with: Floats
-    n_used: Floats
-    followed_with: Floats
-    followed_without: Floats
-    doubtful_with: Floats
-    doubtful_without: Floats
-
-
-@dataclass(frozen=True, kw_only=True)
-class WordChances:
-    """WordChances of no effect and of a difference after each task, valid at every reading.
-
-    ``helps``, ``harms`` and ``alike`` are chances if the word were false. The grounds of *no difference* are flags:
-    tasks ``could_tell``, sides were ``followed``, and the arm was ``used``.
-    """
-
-    helps: Floats
-    harms: Floats
-    alike: Floats
-    could_tell: Bools
-    followed: Bools
-    used: Bools
-
-    @property
-    def is_grounded(self) -> Bools:
-        """True where nothing forbids *no difference*."""
-        return np.asarray(self.could_tell & self.followed & self.used)
-
-    @property
-    def best(self) -> Floats:
-        """The chance of the word that has the most evidence."""
-        alike = np.where(self.is_grounded, self.alike, 1.0)
-        return np.asarray(np.minimum(np.minimum(self.helps, self.harms), alike))
-
-
-def evidence(blocks: Blocks, stake: Floats, smallest: float, *, at_each: bool = False) -> WordChances:
-    """Return what differences show at the last task, or after each; ``smallest`` is in points."""
-    bound = smallest / 100
 
     def chance(values: Floats, mean: float) -> Floats:
-        log = log_wealth(values, np.full(values.shape[:-1], mean), stake, at_each=at_each)
+        log = log_wealth(values, np.full(values.shape[:-1], mean), stake)
         return np.asarray(np.exp(np.minimum(math.log(2) - log, 0.0)))
 
-    def count(values: Floats) -> Floats:
-        total = np.nan_to_num(values)
-        return np.asarray(total.cumsum(-1) if at_each else total.sum(-1))
-
-    n_paired, n_with = count(~np.isnan(blocks.difference) * 1.0), count(blocks.n_with)
-    solved = count(blocks.solved) / np.maximum(n_paired, 1)
-    sides = (blocks.followed_with, blocks.doubtful_with), (blocks.followed_without, blocks.doubtful_without)
-    followed = [count(ours) >= LEAST_FOLLOWED * count(ours + doubtful) for ours, doubtful in sides]
-    return WordChances(
-        helps=chance(blocks.low, 0.0),
-        harms=chance(-blocks.high, 0.0),
-        alike=np.maximum(chance(blocks.low, -bound), chance(-blocks.high, -bound)),
-        could_tell=(count(blocks.could_tell) >= LEAST_TASKS)
-        & (np.abs(solved - 0.5) <= 0.5 - bound * LEAST_ROOM),
-        followed=followed[0] & followed[1],
-        used=(count(np.sign(blocks.n_used)) >= LEAST_TASKS) & (count(blocks.n_used) >= LEAST_USED * n_with),
+    bound = -smallest / 100
+    return np.stack(
+        [chance(low, 0.0), chance(-high, 0.0), np.maximum(chance(low, bound), chance(-high, bound))]
     )
 
 
-def holm(chance: Floats, n_together: int, error: float = ERROR) -> Floats:
-    """Return the error that each comparison may make: the first axis has the comparisons that were planned together.
+def claims(chance: Floats, is_grounded: Bools) -> Floats:
+    """Return the `chances`, with 1 for *no difference* where it has no ground."""
+    return np.stack([*chance[:NO_DIFFERENCE], np.where(is_grounded, chance[NO_DIFFERENCE], 1.0)])
+
+
+def words(claim: Floats, error: Floats) -> Ints:
+    """Return the places in `WORDS` of the first words whose claim the error allows."""
+    return np.asarray(np.stack([*(claim <= error), np.full(claim.shape[1:], fill_value=True)]).argmax(0))
+
+
+def can_tell(solved: Floats, smallest: float) -> Bools:
+    """Return whether mean grades of tasks, on both sides, leave room for a difference. NaN = a cell is missing."""
+    n_tasks = np.maximum((~np.isnan(solved)).sum(-1), 1)
+    distance = np.abs(np.nan_to_num(solved).sum(-1) / n_tasks - 0.5)
+    n_could = ((solved > 0) & (solved < 1)).sum(-1)
+    return np.asarray((n_could >= LEAST_TASKS) & (distance <= 0.5 - smallest / 100 * _LEAST_ROOM))
+
+
+def holm(chance: Floats) -> Floats:
+    """Return the error that each comparison may make, of those that were planned together.
 
     The ones with the most evidence come first. Each that gets its verdict leaves its error to the rest.
 
@@ -177,27 +119,17 @@ def holm(chance: Floats, n_together: int, error: float = ERROR) -> Floats:
 
     Examples
     --------
-    >>> holm(np.array([0.5, 0.001, 0.02]), 3).tolist()
+    >>> holm(np.array([0.5, 0.001, 0.02])).tolist()
     [0.05, 0.016666666666666666, 0.025]
     """
-    order = np.argsort(chance, axis=0, kind="stable")
-    left = n_together - np.arange(len(chance)).reshape(-1, *(1,) * (chance.ndim - 1))
-    passed = np.minimum.accumulate(np.take_along_axis(chance, order, 0) <= error / left, axis=0)
-    n_passed = np.minimum(passed.sum(0, keepdims=True), len(chance) - 1)
-    share = error / (n_together - np.minimum(np.arange(len(chance)).reshape(left.shape), n_passed))
-    errors = np.empty(chance.shape)
-    np.put_along_axis(errors, order, np.broadcast_to(share, chance.shape), 0)
+    order, place = np.argsort(chance, kind="stable"), np.arange(len(chance))
+    passed = np.minimum.accumulate(chance[order] <= ERROR / (len(chance) - place))
+    errors = np.empty(len(chance))
+    errors[order] = ERROR / (len(chance) - np.minimum(place, min(passed.sum(), len(chance) - 1)))
     return errors
 
 
-def words(signs: WordChances, error: Floats) -> Ints:
-    """Return the places of verdicts in `WORDS`."""
-    alike = signs.is_grounded & (signs.alike <= error)
-    word = np.where(alike, NO_DIFFERENCE, OPEN)
-    return np.where(signs.helps <= error, HELPS, np.where(signs.harms <= error, HARMS, word))
-
-
-def log_limits(logs: Floats, n_planned: int, error: float = ERROR) -> tuple[Floats, Floats]:
+def log_limits(logs: Floats, n_planned: int) -> tuple[Floats, Floats]:
     """Return the limits of the mean of normal values at every reading; they are infinite where values are too few.
 
     A mixture over standardised effects with the invariant prior of the spread (t-test).
@@ -215,7 +147,7 @@ def log_limits(logs: Floats, n_planned: int, error: float = ERROR) -> tuple[Floa
     """
     n = logs.shape[-1]
     wider = 1 + _COST_LEADS * n / n_planned
-    ratio = (math.sqrt(wider) / error) ** (2 / n)
+    ratio = (math.sqrt(wider) / ERROR) ** (2 / n)
     if n < 2 or ratio >= wider:
         return np.full(logs.shape[:-1], -math.inf), np.full(logs.shape[:-1], math.inf)
     half = logs.std(-1, ddof=1) * math.sqrt((ratio - 1) / (1 - ratio / wider) * (n - 1) / n)
