@@ -113,6 +113,7 @@ def test_a_plan_keeps_its_power_and_takes_more_for_less() -> None:
     fewer = next(one for one in tasks_needed(20.0, concentration=0.5) if one.base_rate == 0.6)
     assert (fewer.effect[0] or 0) < n_tasks < (more.effect[0] or 0)
     assert plan.effect[0] < plan.none[0]  # type: ignore[operator]  # both are known
+    assert [one.effect for one in tasks_needed(100.0)] == [(None, None)] * 3
     (cost,) = tasks_needed(20.0, metric="cost")
     assert cost.base_rate is None
     assert cost.effect[0] < cost.effect[1]  # type: ignore[operator]  # both are known

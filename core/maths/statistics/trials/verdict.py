@@ -30,6 +30,8 @@ _MOST_STAKE: Final = 0.95
 _AHEAD: Final = 0.84
 """Normal quantile of the power that the stakes are made for."""
 _HALVINGS: Final = 40
+_LEAST_MEAN: Final = -1 + 1e-9
+"""Least mean difference that can be bet against."""
 _COST_LEADS: Final = 8.0
 """Prior variance of a standardised effect on cost, times the planned tasks."""
 
@@ -65,7 +67,7 @@ def log_wealth(difference: Floats, mean: Floats, stake: Floats) -> Floats:
 
 def lower_limit(difference: Floats, stake: Floats, error: Floats) -> Floats:
     """Return the least mean difference that bets don't refute; each side may err with ``error`` / 2."""
-    least, most = np.full(difference.shape[:-1], -1 + 1e-9), np.ones(difference.shape[:-1])
+    least, most = np.full(difference.shape[:-1], _LEAST_MEAN), np.ones(difference.shape[:-1])
     for _ in range(_HALVINGS):
         middle = (least + most) / 2
         is_refuted = log_wealth(difference, middle, stake) >= np.log(2 / error)
@@ -84,7 +86,7 @@ def chances(low: Floats, high: Floats, stake: Floats, smallest: float) -> Floats
         log = log_wealth(values, np.full(values.shape[:-1], mean), stake)
         return np.asarray(np.exp(np.minimum(math.log(2) - log, 0.0)))
 
-    bound = -smallest / 100
+    bound = max(-smallest / 100, _LEAST_MEAN)
     return np.stack(
         [chance(low, 0.0), chance(-high, 0.0), np.maximum(chance(low, bound), chance(-high, bound))]
     )
