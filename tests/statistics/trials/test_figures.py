@@ -52,13 +52,6 @@ def test_swapped_sides_give_the_negated_verdict(grades: Floats) -> None:
     assert other.p_value == pytest.approx(one.p_value)
 
 
-@given(GRADES, st.integers(0, 24))
-def test_a_file_that_grows_shows_the_same_as_one_that_was_cut(grades: Floats, n_read: int) -> None:
-    """Later tasks add to the earlier ones, and the plan alone sets the stakes."""
-    cells = [one for one in cells_of(grades) if int(one.task[1:]) < n_read]
-    assert figures(cells, plan_of(24)) == figures(cells_of(grades[:, :n_read]), plan_of(24))
-
-
 @given(GRADES)
 def test_figures_agree_with_a_plain_recount(grades: Floats) -> None:
     cells = cells_of(grades)
