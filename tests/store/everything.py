@@ -90,6 +90,7 @@ from core.flows.settings import change
 from core.flows.tokens import create_token
 from core.flows.traces import settle_all_traces, take_spans, traces
 from core.flows.training import export_training
+from core.flows.trials.plan import read_trial
 from core.flows.webhooks import add_webhook, remove_webhook, settle, take_due
 from core.formats import open_sources
 from core.formats.armscope import write
@@ -114,6 +115,7 @@ from core.records.run_page import Cursor, Direction, SessionCursor
 from core.records.run_query import RunFilter, RunSide, View, rewards_of
 from core.records.times import iso
 from core.records.training import TRAINING_FORMATS
+from core.records.trial import Cell, TrialResults
 from core.store import reads
 from core.store.compacted import compacted_observations
 from core.store.compacting import old_runs
@@ -222,6 +224,7 @@ def do(context: Context, folder: Path) -> None:
         reward(context, A, 0.5, run="r", seen="reward-1")
     assert note(context, A, "asked once", key="asked") == note(context, A, "asked once", key="asked")
     offer_and_hear(context)
+    read_a_trial(context)
     select_and_hold(replace(context, learner="holding", clock=count(START_MS + 9 * HOUR_MS, 60_000).__next__))
     redo(context, undo(context, reset(context, arms=[A], target="prior").id).undone)
     repair_and_read(context, folder)
@@ -313,6 +316,16 @@ def share_a_cache(context: Context) -> None:
         record(context, replace_fields(run, usage=Usage(input=10, output=5, cache_read=90), calls=()))
     add_queue(context, "sample", QueueAsks(source="filter", order="random", seed="1"))
     assert queries.savings(context).money is not None
+
+
+def read_a_trial(context: Context) -> None:
+    """Results of two sessions, of which one is erased."""
+    cells = (
+        Cell(task="sums", repeat=1, side="with", grade=1, session="of a trial"),
+        Cell(task="sums", repeat=1, side="without", grade=0, session="erased of a trial"),
+    )
+    read_trial(context, TrialResults(source="lines", cells=cells, arm=A))
+    erase(context, session="erased of a trial")
 
 
 def offer_and_hear(context: Context) -> None:

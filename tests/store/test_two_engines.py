@@ -38,10 +38,12 @@ TYPES: dict[type | None, int] = {int: 20, float: 701, bytes: 17, bool: 16, str: 
 
 pytestmark = pytest.mark.own_engines
 
+_PLAIN = {"ACTIVE", "OF_TRIAL", "PRESENT"}
+"""Conditions in plain SQL, the same on every engine."""
 MARKS = {
     name: mark
     for name, mark in vars(dialect).items()
-    if isinstance(mark, str) and name.isupper() and name != "ACTIVE"  # plain SQL, the same on every engine
+    if isinstance(mark, str) and name.isupper() and name not in _PLAIN
 }
 
 
