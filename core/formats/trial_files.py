@@ -41,6 +41,8 @@ OWN_LINES: Final = "armscope-trial"
 PLUGIN_EVAL: Final = "claude-plugin-eval"
 SKILL_CREATOR: Final = "skill-creator"
 _MARK: Final = "armscope_trial"
+_LINE: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_CELL: Final = msgspec.json.Decoder(Cell)
 _SHOWN_DIGITS: Final = 8
 _SCHEMA: Final = 1
 _MOST_DOLLARS: Final = 10**6
@@ -170,8 +172,6 @@ def results_in(reading: Reading, source: str) -> TrialResults:
     return read[source](reading, Collected(reading.file))
 
 
-_LINE: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_CELL: Final = msgspec.json.Decoder(Cell)
 _HEADER: Final = msgspec.json.Decoder(TrialHeader)
 
 

@@ -58,12 +58,12 @@ BAD_LINES = {
 }
 
 
-def line_of(one: TrialHeader | Cell) -> bytes:
+def trial_line(one: TrialHeader | Cell) -> bytes:
     return msgspec.json.encode(one) + b"\n"
 
 
 def trial_lines(cells: Sequence[Cell], header: TrialHeader = HEADER) -> bytes:
-    return line_of(header) + b"".join(line_of(cell) for cell in cells)
+    return trial_line(header) + b"".join(trial_line(cell) for cell in cells)
 
 
 def read_content(content: bytes, name: str = "data") -> TrialResults:
@@ -144,7 +144,7 @@ def test_lines_are_read_as_they_were_written(cells: list[Cell]) -> None:
 @settings(max_examples=30)
 def test_a_file_that_grows_keeps_its_earlier_cells(cells: list[Cell], data: st.DataObject) -> None:
     whole = trial_lines(cells)
-    start = len(line_of(HEADER)) + len(line_of(cells[0]))
+    start = len(trial_line(HEADER)) + len(trial_line(cells[0]))
     cut = data.draw(st.integers(start, len(whole)))
     content = read_content(whole[:cut])
     assert list(content.cells) == cells[: len(content.cells)]
@@ -157,7 +157,7 @@ def test_a_file_that_grows_keeps_its_earlier_cells(cells: list[Cell], data: st.D
 @pytest.mark.parametrize("what", BAD_LINES)
 def test_a_line_that_can_t_be_read_is_left_out_and_counted(tmp_path: Path, what: str) -> None:
     cells = [Cell(task="t", repeat=1, side=side, grade=1.0) for side in TRIAL_SIDES]
-    path = put(tmp_path, trial_lines(cells[:1]) + BAD_LINES[what] + b"\n" + line_of(cells[1]))
+    path = put(tmp_path, trial_lines(cells[:1]) + BAD_LINES[what] + b"\n" + trial_line(cells[1]))
     content = read_results(path)
     assert list(content.cells) == cells
     (note,) = content.notes
@@ -178,16 +178,16 @@ def test_the_first_line_of_a_cell_counts() -> None:
 @pytest.mark.parametrize(
     ("content", "error"),
     [
-        (line_of(HEADER), "Results must hold a cell, got none"),
-        (line_of(HEADER) + b"{\n", "got none .*The first record left out: It is"),
-        (line_of(HEADER)[:20], "one header, got 0 .*: The last line is cut off"),
+        (trial_line(HEADER), "Results must hold a cell, got none"),
+        (trial_line(HEADER) + b"{\n", "got none .*The first record left out: It is"),
+        (trial_line(HEADER)[:20], "one header, got 0 .*: The last line is cut off"),
         (
-            b'{"armscope_trial": 1, "x": 2}\n' + line_of(Cell(task="t", repeat=1, side="with")),
+            b'{"armscope_trial": 1, "x": 2}\n' + trial_line(Cell(task="t", repeat=1, side="with")),
             "one header, got 0 .*: It has",
         ),
         (b'{"armscope_trial": 2}\n', "one header, got 0 .*armscope_trial"),
-        (line_of(Cell(task="t", repeat=1, side="with")), "one file with both sides, got 0"),
-        (line_of(HEADER) + line_of(TrialHeader(armscope_trial=1, plan=4)), "one header, got 2"),
+        (trial_line(Cell(task="t", repeat=1, side="with")), "one file with both sides, got 0"),
+        (trial_line(HEADER) + trial_line(TrialHeader(armscope_trial=1, plan=4)), "one header, got 2"),
         (b"", "got an empty one"),
         (b"\x00\x01\x02", "binary data"),
         (lines([{"role": "user", "content": "a"}]), "one file with both sides, got 0"),
