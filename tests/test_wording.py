@@ -41,6 +41,7 @@ ALLOWED_CLAIMS = (
     "what trials show together: harms first, then helps",
     "verdict: helps, harms, no difference, open",
     "verdicts that an arm harms",
+    "trials of arms that harm and are used often",
     "is used often and harms, by a trial",
     "is used often and harms by a trial",
     "--fail-on harms",

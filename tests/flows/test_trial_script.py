@@ -214,13 +214,14 @@ def test_limits_faults_and_graders_have_their_ends(desk: Machine) -> None:
         stream({"subtype": "init", "tools": ["mcp__mail__send"]}, {"type": "result", "subtype": "success"})
     )
     ends.append(stream())
-    assert ends == [
+    expected = [
         "limit 0.0 turns",
         "fault None claude: error_max_budget_usd",
         "fault None claude: 429",
         "fault None mcp__mail__send was on",
         "fault None claude: status 0",
     ]
+    assert ends == expected
     desk.write("tasks/t1/grade", "#!/bin/sh\nexit 7\n").chmod(0o755)
     text = desk.script(planned("skill:pdf:main", ["t1"], repeats=1))
     assert stream({"type": "result", "subtype": "success"}) == "fault None grader: 7"
@@ -495,7 +496,8 @@ def test_each_side_comes_first_equally_often() -> None:
 
 def test_a_section_ends_at_the_next_of_its_level() -> None:
     text = "# A\n1\n## B ##\n2\n```sh\n# A\n```\n### C\n3\n## D\n4\n"
-    assert program.without_section(text, "B") == "# A\n1\n## D\n4\n"
+    rest = "# A\n1\n## D\n4\n"
+    assert program.without_section(text, "B") == rest
     assert program.without_section(text, "A") == ""
     assert program.without_section(text, "E") is None
 

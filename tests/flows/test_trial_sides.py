@@ -159,7 +159,7 @@ def test_a_folder_with_other_content_is_another_task(tmp_path: Path) -> None:
     harbor(off, "a", 1, 0.0, task_checksum="2" * 64)
     content = read_both(tmp_path)  # all differ: the arm lies in the folder
     assert in_short(content.cells) == [("a", "with", 1, 1.0), ("a", "without", 1, 0.0)]
-    assert "another digest on each side" in content.notes[0]
+    assert "digest on each side" in content.notes[0]
     harbor(off, "a", 2, 0.5, task_checksum="1" * 64)
     content = read_both(tmp_path)
     assert in_short(content.cells)[1:] == [("a (22222222)", "without", 1, 0.0), ("a", "without", 1, 0.5)]
