@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from msgspec.structs import replace
 
-from core.demo.world import MODELS, START_MS, at
+from core.demo.world import END_MS, MODELS, START_MS, at
 from core.formats.armscope import write
 from core.records.episode import Episode, FindingKind, Pattern, Scale, ScaleLine, Step
 from core.records.trial import TRIAL_SIDES, Cell, TrialPlan, TrialResults, TrialTask
@@ -35,6 +35,7 @@ _TRAINING_SHARE: Final = 0.7
 
 # Trials
 TASKS: Final = tuple(TrialTask(name=f"ticket-{number:02}") for number in range(1, 41))
+SMALLEST: Final = 20.0
 _PROB_ENDS_EARLY: Final = 0.1
 """Share of tasks that every run solves, and of those that none does: they show no difference."""
 
@@ -295,28 +296,26 @@ def _attempts(generated: Sequence[Episode]) -> Iterator[Episode]:
 # Trials
 
 
-def trial_results(dice: Dice, plan: TrialPlan, lift: float, at_ms: int) -> TrialResults:
+def trial_results(dice: Dice, plan: TrialPlan, lift: float) -> TrialResults:
     """Return the results of a plan's tasks on both sides; the arm adds ``lift`` to the share of solved runs."""
-    (arm,) = plan.arms
     cells = []
     for task in plan.tasks:
         place = float(dice.random())
-        share = round(place) if min(place, 1 - place) < _PROB_ENDS_EARLY else 0.5 - 0.6 * lift
-        for repeat in range(1, plan.repeats + 1):
-            for side in TRIAL_SIDES:
-                is_with = side == "with"
-                solved = share + lift * (is_with and 0 < share < 1)
-                cells.append(
-                    Cell(
-                        task=task.name,
-                        repeat=repeat,
-                        side=side,
-                        grade=float(dice.random() < solved),
-                        tokens=int(9_000 * dice.lognormal(0.12 * is_with, 0.25)),
-                        presence="called" if is_with else "absent",
-                        used=int(is_with),
-                        model=plan.model,
-                        at_ms=at_ms,
-                    )
-                )
-    return TrialResults(source="lines", cells=tuple(cells), arm=arm, harness="command")
+        is_open = min(place, 1 - place) >= _PROB_ENDS_EARLY
+        shares = [0.5 + 0.4 * lift, 0.5 - 0.6 * lift] if is_open else [round(place)] * 2
+        cells += [
+            Cell(
+                task=task.name,
+                repeat=repeat,
+                side=side,
+                grade=float(dice.random() < share),
+                tokens=int(9_000 * dice.lognormal(0.12 * (side == "with"), 0.25)),
+                presence="called" if side == "with" else "absent",
+                used=int(side == "with"),
+                model=plan.model,
+                at_ms=END_MS,
+            )
+            for repeat in range(1, plan.repeats + 1)
+            for side, share in zip(TRIAL_SIDES, shares, strict=True)
+        ]
+    return TrialResults(source="lines", cells=tuple(cells), arm=plan.arms[0], harness="command")

@@ -94,6 +94,11 @@ _WORDS: Final[dict[tuple[ArmType, bool], tuple[str, ...]]] = {
     ("section", True): ("The answer kept to it.", "Short and in the agreed order."),
     ("section", False): ("The answer did not keep to it.",),
 }
+TRIALS: Final = (
+    (JON, "skill:code-review:main", 0.45),
+    (MARA, "memory:preference:reply-in-german", -0.45),
+)
+"""Person, arm, and what it adds to the share of runs that solve a task; they change nothing in the story's runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,20 +202,12 @@ class TakeBack:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TryOut:
-    """Plan a trial of an arm and read its results: it adds ``lift`` to the share of runs that solve a task."""
-
-    arm: str
-    lift: float
-
-
-@dataclass(frozen=True, kw_only=True)
 class Act:
     """An act of a person at a time."""
 
     at_ms: int
     actor: Actor
-    does: Change | StartAgain | Judge | TakeBack | Bring | Define | Evaluate | Compare | AskFor | TryOut
+    does: Change | StartAgain | Judge | TakeBack | Bring | Define | Evaluate | Compare | AskFor
 
 
 STORY: Final = (
@@ -279,13 +276,6 @@ STORY: Final = (
         ),
     ),
 )
-
-
-TRIALS: Final = (
-    Act(at_ms=END_MS - 2 * HOUR_MS, actor=JON, does=TryOut(arm="skill:code-review:main", lift=0.45)),
-    Act(at_ms=END_MS - HOUR_MS, actor=MARA, does=TryOut(arm="memory:preference:reply-in-german", lift=-0.45)),
-)
-"""They are no part of the story, because they change nothing in its runs."""
 
 
 def later_judgements(runs: Sequence[DemoRun], rng: np.random.Generator) -> list[Act]:

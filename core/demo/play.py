@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from core.demo.agent import DemoRun, Request, answer, requests
-from core.demo.environments import DESK, RECORDED_MS, TASKS, paid_for, recordings, trial_results
+from core.demo.environments import DESK, RECORDED_MS, SMALLEST, TASKS, paid_for, recordings, trial_results
 from core.demo.people import (
     AGENT,
     JON,
@@ -32,7 +32,6 @@ from core.demo.people import (
     Judge,
     StartAgain,
     TakeBack,
-    TryOut,
     later_judgements,
 )
 from core.demo.reviewing import review
@@ -100,6 +99,7 @@ def play(store: Store, *, seed: int, n_runs: int = N_RUNS, progress: Progress | 
             if progress is not None:
                 progress(next_index, n_runs)
         player.act_until(END_MS)
+        player.try_out(np.random.Generator(np.random.PCG64([seed, 6])))
     return Played(runs=next_index, saved_percent=player.plan.saved_percent)
 
 
@@ -123,7 +123,6 @@ class _Player:
     """The world under way: what is known, what people still have to do, what was seen last."""
 
     def __init__(self, store: Store, seed: int) -> None:
-        self._seed = seed
         self.rng = np.random.Generator(np.random.PCG64(seed))
         self.plan = _Plan()
         self._arms = planted(seed)
@@ -139,7 +138,7 @@ class _Player:
             identity=lambda: f"{DEMO_ORIGIN}{seed}",
         )
         recorded = Bring(name="environments.jsonl", content=recordings(seed))
-        story = [*STORY, *review(seed), *TRIALS, Act(at_ms=RECORDED_MS, actor=JON, does=recorded)]
+        story = [*STORY, *review(seed), Act(at_ms=RECORDED_MS, actor=JON, does=recorded)]
         self._due = [(act.at_ms, stream, act) for stream, act in enumerate(story)]
         heapq.heapify(self._due)
         self._n_acts = len(self._due)
@@ -176,6 +175,15 @@ class _Player:
             act = heapq.heappop(self._due)[2]
             self._clock.now_ms = act.at_ms
             self._do(replace(self._context, actor=act.actor, entropy=self._entropy), act)
+
+    def try_out(self, dice: np.random.Generator) -> None:
+        """Plan the trials and read their results, which change nothing in the runs of the world."""
+        for person, arm, lift in TRIALS:
+            context = replace(self._context, actor=person, entropy=lambda: int(dice.integers(1 << 63)))
+            planned = plan_trial(
+                context, arm, TASKS, smallest=SMALLEST, model=MODELS[0].name, grader="desk tests"
+            )
+            read_trial(context, trial_results(dice, planned.plan, lift), plan=planned.id)
 
     def _run_of(self, request: Request) -> DemoRun:
         offered = [
@@ -242,18 +250,8 @@ class _Player:
                 rubric=what.rubric,
                 due_days=None,  # whenever the demo is looked at, it would be overdue
             )
-        elif isinstance(what, TryOut):
-            self._try_out(context, what)
         else:
             assert_never(what)
-
-    def _try_out(self, context: Context, tried: TryOut) -> None:
-        """Plan a trial and read its results, which change nothing in the runs of the world."""
-        dice = np.random.Generator(np.random.PCG64([self._seed, 6, len(tried.arm)]))
-        seeded = replace(context, entropy=lambda: int(dice.integers(1 << 63)))
-        planned = plan_trial(seeded, tried.arm, TASKS, model=MODELS[0].name, grader="desk tests")
-        results = trial_results(dice, planned.plan, tried.lift, context.clock())
-        read_trial(seeded, results, plan=planned.id)
 
     def _judge(self, context: Context, judged: Judge) -> None:
         """Reward; what the written story says of an arm no run has shown yet in a small world is left out."""
