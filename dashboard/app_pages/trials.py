@@ -1,17 +1,18 @@
-"""Page of trials: the verdict of each arm and model, and one trial with its tasks, counts and cost."""
+"""Page of trials: the verdicts of each one, and one trial with its tasks and cost."""
 
 from __future__ import annotations
+
+import streamlit as st
 
 from dashboard import queries
 from dashboard.reading import reading
 from dashboard.sentences import trials as sentences
-from dashboard.widgets import trials
+from dashboard.widgets import address, trials
 from dashboard.widgets.parts import how_it_is_computed, muted, panel, sentence
 
 
 def page() -> None:
-    here = reading()
-    name = trials.named()
+    name = st.query_params.get(address.TRIAL, "")
     if name:
         _one(name)
         return
@@ -19,8 +20,7 @@ def page() -> None:
     if not rows:
         trials.nothing_yet()
         return
-    sentence(sentences.conclusion(rows), here.tokens)
-    muted(sentences.conclusion_line(rows))
+    sentence(sentences.conclusion(rows), reading().tokens)
     with panel("The trials"):
         trials.table(rows)
     with panel("Read results"):
@@ -38,8 +38,8 @@ def _one(name: str) -> None:
     muted(sentences.story_line(story))
     trials.links(story)
     with panel("The verdict"):
-        trials.verdict(story)
-    with panel("Its plan and results"):
+        trials.verdict(sentences.verdicts([story.row]))
+    with panel("Its results"):
         trials.readings(story)
     how_it_is_computed("does-it-help", "designs")
 

@@ -10,7 +10,7 @@ from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Cell, Chart, Trace, chart_of, scatter, single
 from dashboard.figures.theme import Tokens
-from dashboard.sentences.trials import effect_words
+from dashboard.sentences.trials import change_words
 
 _HEIGHT_PX: Final = 270
 _TICKS: Final = (-100, -50, 0, 50, 100)
@@ -19,7 +19,8 @@ _TICKS: Final = (-100, -50, 0, 50, 100)
 def by_task(shown: TrialFigures, look: Tokens, *, compact: bool = False) -> Chart:
     """Return a bar for each task: its share of solved runs with the arm, less that without it."""
     tasks = sorted(shown.tasks, key=_difference, reverse=True)
-    mean = shown.like_these
+    mean = shown.like_these.value
+    place = {"xref": "paper", "x": 1, "xanchor": "left", "xshift": 8, "y": mean}
     layout = theme.layout(
         look,
         height=_HEIGHT_PX,
@@ -38,12 +39,12 @@ def by_task(shown: TrialFigures, look: Tokens, *, compact: bool = False) -> Char
             **theme.ticks(list(_TICKS), [wording.change(at) for at in _TICKS]),
         ),
         shapes=_mean_shapes(shown, look),
-        annotations=[] if compact or mean.value is None else [_mean_label(mean.value, look)],
+        annotations=[]
+        if compact or mean is None
+        else [theme.label(look, f"<b>mean {wording.change(mean)}</b>", **place)],
     )
-    alike = [(at, one) for at, one in enumerate(tasks) if one.with_arm == one.without]
-    return chart_of(
-        [_bars(tasks, look), _alike(alike, look)], layout, alt=_alt(shown, tasks), table=_table(tasks)
-    )
+    traces = [_bars(tasks, look), _alike(tasks, look)]
+    return chart_of(traces, layout, alt=_alt(shown, tasks), table=_table(tasks))
 
 
 def _difference(task: PairedTask) -> float:
@@ -64,18 +65,16 @@ def _bars(tasks: Sequence[PairedTask], look: Tokens) -> Trace:
     }
 
 
-def _alike(tasks: Sequence[tuple[int, PairedTask]], look: Tokens) -> Trace:
+def _alike(tasks: Sequence[PairedTask], look: Tokens) -> Trace:
     """Return a point at 0 for each task without a difference; an open one where neither side could show one."""
+    alike = [(at, one) for at, one in enumerate(tasks) if not _difference(one)]
+    symbols = ["circle" if one.could_tell else "circle-open" for _, one in alike]
     return scatter(
         "markers",
-        [at for at, _ in tasks],
-        [0.0 for _ in tasks],
-        marker={
-            "size": 6,
-            "symbol": ["circle" if one.could_tell else "circle-open" for _, one in tasks],
-            "color": look.guide,
-        },
-        hover=[_hover(one) for _, one in tasks],
+        [at for at, _ in alike],
+        [0.0] * len(alike),
+        marker={"size": 6, "symbol": symbols, "color": look.guide},
+        hover=[_hover(one) for _, one in alike],
     )
 
 
@@ -95,11 +94,6 @@ def _mean_shapes(shown: TrialFigures, look: Tokens) -> list[dict[str, Any]]:
     return shapes
 
 
-def _mean_label(mean: float, look: Tokens) -> dict[str, Any]:
-    place = {"xref": "paper", "x": 1, "xanchor": "left", "xshift": 8, "y": mean}
-    return theme.label(look, f"<b>mean {wording.change(mean)}</b>", **place)
-
-
 def _hover(task: PairedTask) -> str:
     sides = [wording.percent(share, 0) for share in (task.with_arm, task.without)]
     name = wording.plot_literal(wording.cut_middle(wording.plain(task.task)))
@@ -116,7 +110,7 @@ def _alt(shown: TrialFigures, tasks: Sequence[PairedTask]) -> str:
     return (
         f"Difference of success by task, with the arm less without it: {wording.things(n_more, 'task')} more, "
         f"{wording.count(n_fewer)} fewer, {wording.count(len(tasks) - n_more - n_fewer)} alike. "
-        f"Mean {effect_words(shown.like_these)}."
+        f"Mean {change_words(shown.like_these)}."
     )
 
 
@@ -125,7 +119,7 @@ def _table(tasks: Sequence[PairedTask]) -> dict[str, Sequence[Cell]]:
         "task": [wording.plain(one.task) for one in tasks],
         "with the arm": [wording.percent(one.with_arm, 0) for one in tasks],
         "without": [wording.percent(one.without, 0) for one in tasks],
-        "difference": [f"{wording.change(_difference(one))}" for one in tasks],
+        "difference": [wording.change(_difference(one)) for one in tasks],
         "repeats": [one.n_repeats for one in tasks],
         "could differ": ["yes" if one.could_tell else "no" for one in tasks],
     }

@@ -153,10 +153,10 @@ def cure(change: ChangeEvidence) -> None:
             _offer(change, arms)
         refusal("repair")
     with st.container(border=True, gap="small"):
-        _exclusion(arms)
+        exclusion(arms, until=Words(" until the detector is repaired"))
 
 
-def _exclusion(arms: tuple[str, ...]) -> None:
+def exclusion(arms: tuple[str, ...], *, until: Words) -> None:
     """Draw the button that excludes the arms from prompts or lets them back in, with its effect and result."""
     here = reading()
     settings = here.frame.settings
@@ -164,11 +164,9 @@ def _exclusion(arms: tuple[str, ...]) -> None:
     is_excluded = n_excluded == len(arms)
     these = "this arm" if len(arms) == 1 else "these arms"
     if is_excluded:
-        st.markdown(f"✓ **{wording.capital(Words(EXCLUDED))}** until the detector is repaired")
+        st.markdown(f"✓ **{wording.capital(Words(EXCLUDED))}**{until}")
     st.button(
-        Words(f"Let {these} back in")
-        if is_excluded
-        else Words(f"Exclude {these} until the detector is repaired"),
+        Words(f"Let {these} back in" if is_excluded else f"Exclude {these}{until}"),
         icon=":material/login:" if is_excluded else ":material/block:",
         disabled=not here.may("settings"),
         key="do exclusion",

@@ -32,7 +32,7 @@ def test_a_harm_leads_the_list(open_page: Open, database: Path) -> None:
     assert title.index("harms") < title.index("helps")
     table = page.dataframe[0].value
     assert list(table["verdict"]) == ["no results", "harms", "helps"]
-    assert table.iloc[1, 4].startswith("−100")
+    assert str(table.iloc[1, 4]).startswith("−100")
 
 
 def test_one_trial_shows_its_verdict_tasks_and_counts(open_page: Open, database: Path) -> None:
@@ -57,7 +57,7 @@ def test_an_arm_that_harms_is_named_on_its_page_and_excluded(open_page: Open, da
     read_trial(context, harming)
     page = open_page("arm", arm=arm)
     assert any(text.startswith("**Harms**") for text in texts(page))
-    page.button(key="exclude by trial").click().run()
+    page.button(key="do exclusion").click().run()
     check(page)
     assert frame(context).settings.excluded_arms == (arm,)
     undo(context, "trial-1")
