@@ -72,7 +72,7 @@ def with_word(listed: Iterable[Verdict], word: TrialWord) -> list[Verdict]:
 
 
 def conclusion(rows: Sequence[TrialRow]) -> Sentence:
-    """Return the arms of each verdict of trials in force, harms first; a single one comes with its effect."""
+    """Return the arms of each verdict in force, in the order of `WORDS`; a single one comes with its effect."""
     shown = in_force(verdicts(rows))
     if not shown:
         return composed("These trials have ", Phrase(Words("no verdict in force")), ".")
@@ -106,7 +106,7 @@ def story_line(story: TrialStory) -> Markdown:
 def used_and_harming(
     rows: Iterable[TrialRow], judged: Mapping[str, Judgement]
 ) -> list[tuple[Verdict, Judgement]]:
-    """Return the trials of arms that harm and are used often, the most used first."""
+    """Return the verdicts that an arm harms, of arms that are used often, the most used first."""
     found = with_word(in_force(verdicts(rows)), "harms")
     pairs = [(one, judged[one.arm]) for one in found if one.arm in judged]
     often = [pair for pair in pairs if pair[1].mean >= OFTEN]

@@ -92,7 +92,7 @@ def how_to_plan(arm: str = "ARM") -> None:
 
 
 def of_arm(arm: str) -> None:
-    """Draw whether an arm helps: its verdicts, its trials, and the ways to another one."""
+    """Draw the verdicts of an arm, its trials, and the ways to another one."""
     rows = [row for row in queries.trials() if arm in row.arms]
     listed = sentences.of_arm(rows, arm)
     section("Does it help?", "by trials: the same tasks with and without it")
