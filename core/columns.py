@@ -344,8 +344,8 @@ class SessionRuns(_Columns):
     none is known. ``settings`` numbers the settings that selected, ``revision`` is that of the selection, and
     ``budget_tokens`` and ``k`` are its limits (0 = unlimited); -1 where unknown. ``bound_pico`` are the bills if
     baseline runs had read their definitions from a cache that another run left; -1 where sessions share none.
-    ``sampled`` is of the latest random sample for review: 2 = drawn, 1 = could have been, 0 = recorded later. There
-    are ``n_samples`` of them.
+    ``sampled`` is of the latest random sample for review: 2 = drawn, 1 = could have been, 0 = recorded later.
+    ``n_samples`` counts the samples so far.
     ``is_all``: none is missing; else they are sessions drawn at random, with all their runs.
     """
 

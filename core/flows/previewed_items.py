@@ -71,6 +71,7 @@ def _at_random(snapshot: Snapshot, asks: QueueAsks) -> Frozen:
 
 
 def _in_order(snapshot: Snapshot, asks: QueueAsks, *, blind: bool) -> list[FrozenItem]:
+    """Return the items by age, score or disagreement."""
     candidates = _filtered(reviewable(snapshot, asks), asks)
     if asks.order == "oldest":
         # Only named runs come in another order.

@@ -42,8 +42,7 @@ def with_success(sentence: Sentence, outcome: Outcomes) -> Sentence:
         limits = outcome.difference.limits
         between = "" if limits is None else f" ({_between(limits)} less)"
         lost = Phrase(f"{_points(outcome.difference.value)} less")
-        start = f"Selected runs{of_runs(outcome)} achieve "
-        return composed(start, lost, f"{between}, proven. ", *sentence)
+        return composed("Selected runs achieve ", lost, f"{between}, proven{of_runs(outcome)}. ", *sentence)
     last = sentence[-1]
     if isinstance(last, Phrase) or not last.endswith("."):
         return sentence
