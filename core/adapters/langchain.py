@@ -216,6 +216,5 @@ def _with(request: Any, tools: list[Any], guidance: str | None) -> Any:
 
 
 def _messages(answer: Any) -> list[Any]:
-    """Return the messages of an answer."""
     answer = getattr(answer, "model_response", answer)
     return list(getattr(answer, "result", [answer]))

@@ -20,8 +20,6 @@ _T = TypeVar("_T")
 
 
 class _Step(NamedTuple):
-    """A step of a graph."""
-
     request: Request
     in_tool: bool = False
     is_outermost: bool = False

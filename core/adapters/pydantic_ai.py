@@ -100,7 +100,6 @@ class ArmscopeAgent(WrapperAgent[Any, Any]):
         return cast("AbstractContextManager[None]", self.wrapped.override(**changes))
 
     def _model(self, options: dict[str, Any]) -> Any:
-        """Return the model that a run would have."""
         agent: Any = self.wrapped
         while isinstance(agent, WrapperAgent):
             agent = agent.wrapped
@@ -109,8 +108,6 @@ class ArmscopeAgent(WrapperAgent[Any, Any]):
 
 
 class _RunUse:
-    """One run of the agent."""
-
     def __init__(self, request: Request, thread: Thread | None) -> None:
         self.request = request
         self._thread = thread

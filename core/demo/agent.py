@@ -173,7 +173,6 @@ def _small_talk(status: Status, rng: np.random.Generator) -> tuple[str, ...]:
 
 
 def _mention(arm: Planted, at_ms: int, rng: np.random.Generator) -> str:
-    """Return the words of an answer that used an arm."""
     if arm.type == "skill":
         return f"I followed the {skill_name(arm.key)} skill."
     if arm.type == "memory":

@@ -111,8 +111,6 @@ def _edges() -> list[int]:
 
 @dataclass
 class _Clock:
-    """Shows the world's time."""
-
     now_ms: int = START_MS
 
     def __call__(self) -> int:
@@ -209,7 +207,6 @@ class _Player:
             self._latest[arm.key, arm.key in run.used] = run.run.uid
 
     def _pay(self, run: Run) -> None:
-        """Record what the desk pays for a run, step by step."""
         for step in paid_for((call.name for call in run.calls), self._paying):
             record_step(
                 self._context,

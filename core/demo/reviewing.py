@@ -165,7 +165,6 @@ def review(seed: int) -> list[Act]:
 
 
 def _file(replies: Sequence[Answer]) -> Bring:
-    """The workflow's own log comes in."""
     lines = (*LAYERS, *(one.line for one in replies))
     content = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
     return Bring(name="support-answers.jsonl", content=content)

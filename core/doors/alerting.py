@@ -56,7 +56,6 @@ class Alarms:
 
 
 def _transmit(context: Context, message: Message) -> SendResult:
-    """Send a message now, by the clock of a context, and settle it."""
     result = send(message, at_s=context.clock() // 1000)
     webhooks.settle(context, message, result)
     return result

@@ -42,8 +42,6 @@ _RUN_THREADS: Final = 32
 def _awaited(
     operation: Callable[Concatenate[LearnerProtocol, _P], _R],
 ) -> Callable[Concatenate[AsyncLearnerProtocol, _P], Coroutine[Any, Any, _R]]:
-    """Return the same operation as a coroutine function."""
-
     @wraps(operation)
     async def awaited(self: AsyncLearnerProtocol, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         return await self.in_thread(partial(operation, self.learner, *args, **kwargs))

@@ -445,7 +445,6 @@ class Attempts:
     # Recover
 
     def _failed(self, problem: Exception) -> None:
-        """Open the breakers after a request that failed."""
         with self._lock:
             was_open = any(self._is_open.values())
             self._is_open = dict.fromkeys(self._is_open, True)

@@ -302,7 +302,6 @@ class _Bound(NamedTuple):
 
 
 def _scope(text: str, listed: Sequence[str]) -> ResetScope:
-    """Return the scope of a reset: all arms, those of a type, or one."""
     word = text.lower()
     if word in {"", "all"}:
         return ResetScope()

@@ -40,8 +40,6 @@ def items_of(source: object, *names: str) -> list[Any]:
 
 @dataclass
 class _Answer:
-    """One answer under way."""
-
     texts: list[str] = field(default_factory=list)
     calls: dict[object, dict[str, Any]] = field(default_factory=dict)
     latest: dict[object, object] = field(default_factory=dict)

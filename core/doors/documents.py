@@ -367,7 +367,6 @@ def _grader(one: Grader) -> GraderItem:
 
 
 def _agreed(result: Agreement) -> AgreementItem:
-    """Return an agreement with its word."""
     counts = {"raw_agreement": result.raw, "items": result.n_items, "pairs": result.n_pairs}
     return fields_from(AgreementItem, result, counts)
 

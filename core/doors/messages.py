@@ -234,7 +234,6 @@ def _request(message: object) -> Iterator[MessagePart]:
 
 
 def _reply(message: object) -> Iterator[MessagePart]:
-    """Parts of a message of the model."""
     if text := _content(message):
         yield MessagePart("text", message, text=text)
     calls = items_of(message, "tool_calls") + items_of(message, "invalid_tool_calls")

@@ -192,7 +192,6 @@ def _observe(service: Service, actor: Actor, request: _Observe) -> Document:
 
 
 def _outcome(text: str) -> RewardOutcome | None:
-    """Return the outcome of a word; None for ""."""
     if not text:
         return None
     for known in OUTCOME_REWARDS:
@@ -205,13 +204,11 @@ def _outcome(text: str) -> RewardOutcome | None:
 
 
 def _session(named: str | None, context: Arguments | None) -> str | None:
-    """Return the session of a call, from its own argument or from the context."""
     session = (context or {}).get(_SESSION) if named is None else named
     return session if isinstance(session, str) and session else None
 
 
 def _reason(context: Arguments | None) -> str | None:
-    """Return the reason in a context, else the rest of the context as JSON."""
     if not context:
         return None
     reason = context.get("reason")

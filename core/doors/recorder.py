@@ -325,7 +325,6 @@ def _text(value: object) -> str | None:
 
 
 def _step_options(step: Step) -> StepOptions:
-    """Return the fields of a step that differ from their defaults."""
     usual = Step(number=0)
     values: Any = {
         name: value

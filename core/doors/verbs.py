@@ -411,7 +411,6 @@ def allowed_at(kind: type[Input], problem: str) -> str:
 
 
 def _literals(kind: object) -> dict[str, None]:
-    """Return the values of every `Literal` in a type, in order."""
     if get_origin(kind) is Literal:
         return dict.fromkeys(map(str, get_args(kind)))
     return {value: None for part in get_args(kind) for value in _literals(part)}

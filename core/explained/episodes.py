@@ -84,7 +84,6 @@ def _notes(step: StepView) -> Iterator[str]:
 
 
 def _line(words: str | None) -> str:
-    """Return the beginning of a text, on one line."""
     return " ".join((words or "")[:_CELL_CHARS].split())
 
 

@@ -101,7 +101,6 @@ def _word(one: Agreement) -> str:
 
 
 def _agreed(of: Callable[[Row], Agreement]) -> dict[str, Field[Row]]:
-    """Return the fields of an agreement in a row."""
     return {
         "alpha": number("alpha", lambda one: of(one).alpha, ".2f", "none"),
         "interval": text("95% interval", lambda one: _interval(of(one))),

@@ -48,7 +48,6 @@ def changed_prices(
 
 
 def _parts(prices: ModelPrices, currency: str) -> dict[str, str]:
-    """Return the amount of each part of a model's prices by its words."""
     if isinstance(prices, (int, float)):
         return {PART_WORDS["input"]: money_words(prices, currency)}
     listed = (prices,) if isinstance(prices, Price) else prices

@@ -268,7 +268,6 @@ def _deferred(sessions: Iterable[SessionUse], name: str, items: Iterable[Install
 
 
 def _first(sessions: Iterable[SessionUse]) -> int | None:
-    """Return the time of the first of some sessions."""
     return min((one.started_ms for one in sessions if one.started_ms is not None), default=None)
 
 
@@ -372,7 +371,6 @@ def _since(item: InstalledItem, sessions: Iterable[SessionUse]) -> int | None:
 
 
 def _names(item: InstalledItem, session: SessionUse) -> list[str]:
-    """Return the names in a session that are uses of an item."""
     if item.kind == "server":
         return [name for name in session.uses if claude_code.is_of(name, item)]
     return [name for name in {item.name, item.also} if name is not None and session.uses[name]]
@@ -437,7 +435,6 @@ def _against(item: InstalledItem, use: ItemUse, now_ms: int, *, is_users: bool) 
 
 
 def _a_session(unused: Iterable[CarriedItem], sessions: Sessions, n_sessions: int) -> int:
-    """Return the tokens that items carry in a session, on average over all sessions."""
     total = 0.0
     for one in unused:
         own = [session for session in sessions[one.item.agent] if session.parent is None]

@@ -268,7 +268,6 @@ def _inverse(edit: Edit, n_new: int) -> Edit:
 
 
 def _nested(edit: Edit, depth: int) -> object:
-    """Return the value that goes below the first keys of an edit's path."""
     value = [edit.value] if edit.action == "add" else edit.value
     for key in reversed(edit.keys[depth:]):
         value = {key: value}
@@ -363,7 +362,6 @@ def line_end(text: str) -> str:
 
 
 def _line_start(text: str, at: int) -> int | None:
-    """Return where the line of an index begins; None in the first line."""
     index = text.rfind("\n", 0, at)
     return None if index < 0 else index + 1
 
@@ -465,7 +463,6 @@ def _scalar(text: str, match: re.Match[str], grammar: _Grammar) -> object:
 
 
 def _string(raw: str) -> str:
-    """Return the text of a string in quotes."""
     if raw[0] == '"':
         with suppress(ValueError):
             return str(json.loads(raw))
@@ -500,7 +497,6 @@ def _plain(node: _Node) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _index(box: _Node, name: str) -> int:
-    """Return the index of the member with a name; -1 where there is none."""
     return next((index for index, part in enumerate(box.parts) if part.name == name), -1)
 
 

@@ -393,7 +393,6 @@ def process_name(pid: int) -> str:
 
 
 def _is_alive(process: str) -> bool:
-    """Return whether the process of a name still runs."""
     number = process.partition("-")[0]
     try:
         os.kill(int(number), 0)

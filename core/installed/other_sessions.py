@@ -166,7 +166,6 @@ def _use_in_codex(session: SessionUse, one: _Payload, at_ms: int) -> None:
 
 
 def _plain(raw: msgspec.Raw) -> str:
-    """Return a text; anything else as JSON."""
     return decoded(_TEXT, raw) or bytes(raw).decode(errors="replace")
 
 

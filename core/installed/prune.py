@@ -236,8 +236,6 @@ class Prune(NamedTuple):
 
 
 class _Switched(NamedTuple):
-    """An item with the file and the edit that give it a state."""
-
     item: PrunedItem
     file: Path
     edit: Edit

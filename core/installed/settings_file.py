@@ -342,7 +342,6 @@ def _digest(content: bytes) -> str:
 
 
 def _at(values: object, keys: Sequence[str]) -> tuple[bool, Any]:
-    """Return whether there is a value at a path of keys, and the value."""
     for key in keys:
         if not isinstance(values, dict) or key not in values:
             return False, None
@@ -351,7 +350,6 @@ def _at(values: object, keys: Sequence[str]) -> tuple[bool, Any]:
 
 
 def _edited(path: Path, text: str, edits: Sequence[Edit]) -> Edited:
-    """Return the text of a settings file with some edits made, in the form of the file."""
     if path.suffix == ".toml":
         return toml_text.edited(text, edits)
     return json_text.edited(text, edits, is_json5=path.name in json_text.JSON5_FILES)

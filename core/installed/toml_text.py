@@ -283,7 +283,6 @@ def _line(text: str, start: int, end: int, new: str) -> Span:
 
 
 def _appended(text: str, lines: Sequence[str]) -> Span:
-    """Return the span of some lines at the end of a text, with an empty line before them."""
     line = line_end(text)
     lead = "" if not text.strip(_MARK) else line if text.endswith("\n") else line * 2
     if text.endswith(line * 2):
@@ -303,7 +302,6 @@ def _dumped_key(keys: Sequence[str]) -> str:
 
 
 def _outline(text: str) -> tuple[list[_Table], list[_Entry]]:
-    """Return the tables and entries of a text that is TOML."""
     tables, entries = [_Table((), is_array=False, start=0, end=0)], list[_Entry]()
     at = _skipped(text, int(text.startswith(_MARK)))
     while at < len(text):
@@ -357,7 +355,6 @@ def _key(text: str, at: int) -> tuple[int, int]:
 
 
 def _names(raw: str) -> tuple[str, ...]:
-    """Return the names of a dotted key."""
     names: list[str] = []
     value: object = tomllib.loads(f"{raw} = 0")
     while isinstance(value, dict):

@@ -295,14 +295,12 @@ def _say_status(result: queries.Status) -> None:
 
 
 def _read_from(result: queries.Status) -> str:
-    """Return the standby, or why pages are read from the primary."""
     if result.read_standing is None:
         return f"the primary, for the standby can't be asked: {result.read_problem}"
     return f"{result.read_database} ({server(result.read_standing)})"
 
 
 def _offers(result: queries.Status) -> str:
-    """Return the number of selections given to clients, and of those without an observation."""
     return f"{result.offers:,} given to clients, {result.offers_unobserved:,} of them with nothing observed"
 
 
@@ -315,7 +313,6 @@ def _saved(baseline: Baseline) -> str:
 
 
 def _judged(result: queries.Status) -> str:
-    """Return the numbers of arms with a judgement that is an alarm."""
     parts = [f"{count:,} {name.replace('_', ' ')}" for name, count in result.judged.items()]
     return f"; judged {', '.join(parts)}" if parts else ""
 

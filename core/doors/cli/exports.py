@@ -171,7 +171,6 @@ def _say_package(packed: BundleAnswer) -> None:
 
 
 def _left_out(result: ExportAnswer | Manifest) -> str:
-    """Return the note on an export from which texts, evaluations or compacted runs are left out."""
     words = ""
     if not result.texts:
         words += " Texts (notes, reasons, feedback, excerpts) are left out, so it is not loss-free."
@@ -303,7 +302,6 @@ def import_(
 def _import_spread(
     line: typer.Context, folders: Sequence[Path], pattern: str, workers: int, values: Fields
 ) -> None:
-    """Import into many learners; exit 1 where nothing of a learner could be read."""
     from core.flows.importing.spread import LearnerImport, SpreadOptions, import_spread
 
     if global_options(line).learner is not None:
@@ -489,7 +487,6 @@ def _say_import(
 def _keep_machine(
     context: Context, act: str | None, paths: Sequence[Path], *, only_if_due: bool = False
 ) -> OwnInventory | None:
-    """Keep what this machine's agents carry with an import of their sessions."""
     from core.flows.inventory import keep_own_inventory
 
     return keep_own_inventory(

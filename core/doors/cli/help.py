@@ -69,7 +69,6 @@ def _topic(line: typer.Context, name: str) -> None:
 
 
 def _deploy(line: typer.Context, names: Sequence[str]) -> None:
-    """List the files for production, or print one and nothing else."""
     if names:
         file, text = guide.deploy_file(names[0])
         answer(line, {"file": file, "text": text}, lambda: say_text(text))
@@ -106,7 +105,6 @@ def _command(line: typer.Context, path: Sequence[str]) -> bool:
 
 
 def _by_words(line: typer.Context, query: str, inside: Sequence[guide.Match]) -> None:
-    """Print the section that answers a query, or name those that are near."""
     matches = inside if inside and inside[0].is_answer else guide.search(query)
     if not matches or not matches[0].is_answer:
         near = _also(matches or guide.search(guide.spelled(query)))
@@ -131,7 +129,6 @@ def _by_words(line: typer.Context, query: str, inside: Sequence[guide.Match]) ->
 
 
 def _also(matches: Sequence[guide.Match]) -> list[str]:
-    """Return the commands that print some sections."""
     return list(dict.fromkeys(f"armscope help {_path(one.section)}" for one in matches[:_MORE]))
 
 
@@ -142,6 +139,5 @@ def _path(section: guide.Section) -> str:
 
 
 def _say_also(head: str, commands: Sequence[str]) -> None:
-    """Write the commands that print more about a subject."""
     if commands:
         say("", f"{head}:", *(f"  {one}" for one in commands))

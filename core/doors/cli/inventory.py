@@ -193,7 +193,6 @@ def _prune(line: typer.Context, home: Path, wishes: Sequence[Wish], *, yes: bool
 
 
 def _has_person(line: typer.Context) -> bool:
-    """Return whether there is a person to ask."""
     return has_terminal() and not global_options(line).as_json
 
 

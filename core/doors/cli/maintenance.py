@@ -89,7 +89,6 @@ def verify(line: typer.Context, values: Fields) -> None:
 
 
 def _unprovable(until: Mapping[str, int]) -> list[str]:
-    """Return a sentence about each learner of which a person accepted a difference."""
     return [f"{name or 'The installation'}: {unprovable_words(number)}." for name, number in until.items()]
 
 
@@ -191,13 +190,11 @@ def restore(
 
 
 def _runs(restored: RestorePlan | RestoreAnswer) -> str:
-    """Return the number of runs in a backup, and of its compacted ones if there are any."""
     more = f" and the sums of {number_of(restored.compacted, 'compacted run')}" if restored.compacted else ""
     return f"{number_of(restored.runs, 'run')}{more}"
 
 
 def _cost(plan: RestorePlan) -> list[str]:
-    """Return what a restore would replace, in words."""
     lines = [f"{plan.file} is sound and holds {_runs(plan)}."]
     if plan.runs_lost is None or plan.acts_lost is None:
         return [

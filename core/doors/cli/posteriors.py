@@ -167,7 +167,6 @@ def _say_savings(result: Savings) -> None:
 
 
 def _proof(result: Savings) -> list[tuple[str, str]]:
-    """Return how many more sessions or runs a proof takes, where none is made."""
     need = result.proof
     if need is None or need.n_sessions is None or need.n_runs is None:
         return []

@@ -121,7 +121,6 @@ def clear(
 
 
 def _chosen(options: GlobalOptions, server: str | None) -> list[Spool]:
-    """Return the spools of this user, or those of the server, database and learner that are named."""
     chosen = spools()
     if server is not None:
         address = Spool.of_server(server, "").about.address  # it is the same for every learner

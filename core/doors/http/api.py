@@ -66,7 +66,6 @@ def _docs(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noqa
 
 
 def _docs_refused(problem: ArmscopeError, call: HttpCall) -> HttpAnswer:
-    """Return an error as a page to a browser, and as JSON to a program."""
     answer = refused(problem)
     if "text/html" not in call.headers.get("accept", ""):
         return answer
@@ -101,7 +100,6 @@ def _report(operation: Verb[..., Any]) -> LearnerHandler:
 
 
 def _verified(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
-    """Return the verification of every learner."""
     operation = Verbs.verify
     authorise(actor, operation.action, None)
     return document_answer(_form(operation.respond(service.whole(actor), _request(operation, call))))
@@ -229,7 +227,6 @@ def _page(status: int, base: str, problem: tuple[tuple[str, object], ...] = ()) 
 
 
 def _part(document: dict[str, Any], node: dict[str, Any]) -> Any:  # noqa: ANN401 - any JSON
-    """Return a part of the document, or the component that it refers to."""
     part: Any = document
     for step in node["$ref"].removeprefix("#/").split("/") if "$ref" in node else ():
         part = part[step]
@@ -237,7 +234,6 @@ def _part(document: dict[str, Any], node: dict[str, Any]) -> Any:  # noqa: ANN40
 
 
 def _curl(part: partial[Any], base: str, method: str, path: str, one: dict[str, Any]) -> str:
-    """Return a command that sends the operation's example."""
     for parameter in map(part, one["parameters"]):
         if parameter["in"] == "path":
             path = path.replace(f"{{{parameter['name']}}}", percent_encoded(parameter["example"], safe=""))

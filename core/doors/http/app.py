@@ -382,7 +382,6 @@ class _Endpoint:
         await api.respond(answer, scope, receive, send)
 
     async def _of_token(self, route: Route, call: HttpCall, incoming: Incoming, scope: Scope) -> HttpAnswer:
-        """Return the answer to a caller who needs a token, with the limits."""
         api, address = self._api, (scope.get("client") or ("",))[0]
         try:
             actor = await api.admitted(route, call, address)

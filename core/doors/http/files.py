@@ -141,7 +141,6 @@ def _received(pieces: Iterator[bytes], first: IO[bytes], n_first: int, rest: IO[
 
 
 def _training(context: Context, call: HttpCall) -> HttpAnswer:
-    """Return training rows, after their manifest if requested."""
     body = json_body(call.body)
     if not isinstance(body, dict) or "target" in body:
         raise InvalidInput(
@@ -177,8 +176,6 @@ def _backup(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
 
 
 def _done(operation: Verb[..., Any]) -> Callable[[Context, HttpCall], HttpAnswer]:
-    """Return the route's work for a verb whose fields are the body."""
-
     def work(context: Context, call: HttpCall) -> HttpAnswer:
         request = operation.decode(json_body(call.body))
         return document_answer(operation.plain(context, operation.respond(context, request)))

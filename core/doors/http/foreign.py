@@ -48,8 +48,6 @@ _PIECE: Final = 1 << 20
 
 
 def _kairos_handler(flow: Callable[[Context, bytes], bytes]) -> LearnerHandler:
-    """Return a handler that answers with a flow's bytes."""
-
     def handle(context: Context, call: HttpCall) -> HttpAnswer:
         limits: list[TooMany] = []
 
@@ -159,8 +157,6 @@ def _health(service: Service, actor: Actor, request: HttpCall) -> HttpAnswer:  #
 
 
 def _by_body(name: str, *, may_be_empty: bool = False) -> Handler:
-    """Return the handler of a call whose arguments are the body."""
-
     def handle(service: Service, actor: Actor, request: HttpCall) -> HttpAnswer:
         is_empty = may_be_empty and not request.body
         return json_answer(200, call(service, actor, name, {} if is_empty else json_body(request.body)))
@@ -169,8 +165,6 @@ def _by_body(name: str, *, may_be_empty: bool = False) -> Handler:
 
 
 def _by_path(name: str) -> Handler:
-    """Return the handler of a call about the learner in the path."""
-
     def handle(service: Service, actor: Actor, request: HttpCall) -> HttpAnswer:
         arguments: dict[str, Any] = {"learner": request.path_values["learner"]}
         return json_answer(200, call(service, actor, name, arguments | _window(request.query)))
@@ -305,7 +299,6 @@ def _media(encoding: Encoding) -> str:
 
 
 def _refused(problem: ArmscopeError, call: HttpCall) -> HttpAnswer:
-    """Return an error in the protocol's shape, with the status and headers of every other door."""
     answer, encoding = refused(problem), _encoding(call)
     words = f"{problem.problem} {problem.next_step}"
     return answer._replace(

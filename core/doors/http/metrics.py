@@ -101,8 +101,6 @@ class Shown:
 
 
 class _Computing:
-    """Computes the measures of a database's learners in a thread."""
-
     def __init__(self) -> None:
         self.monitor = Monitor()
         self.denials = Totals()
@@ -281,7 +279,6 @@ def _ours(learners: Iterable[Shown]) -> _Metrics:
 
 
 def _estimate(metric: GaugeMetricFamily, learner: str, shown: Estimate) -> None:
-    """Add a figure with its interval; without an interval, nothing."""
     for bound, value in (("value", shown.value), ("lower", shown.lower), ("upper", shown.upper)):
         if value is not None and shown.lower is not None:
             metric.add_metric([learner, bound], value / 100)
@@ -358,8 +355,6 @@ ProcessCollector(registry=SERVER)
 
 
 class _Process(Collector):
-    """Counts of this process outside of requests."""
-
     def collect(self) -> Iterable[Metric]:
         waits = HistogramMetricFamily(
             "armscope_wait_seconds",

@@ -174,7 +174,6 @@ def _acted(operation: Verb[..., Any], context: Context, request: Input) -> HttpA
 
 
 def _of_verb(operation: Verb[..., Any]) -> LearnerHandler:
-    """Return a handler that calls a verb with the body."""
     bound = operation.bound
 
     def handler(context: Context, call: HttpCall) -> HttpAnswer:
@@ -316,7 +315,6 @@ def _after(operation: Verb[..., Any], field: str, *, is_sorted: bool = True) -> 
 
 
 def _findings(context: Context, call: HttpCall) -> HttpAnswer:
-    """Return the payment pattern and findings of an environment: a list of one."""
     check_fields(call, "limit", "cursor")
     operation, cursor, limit = Verbs.lint, _cursor(call, (str,)), _limit(call)
     request = operation.decode({"environment": call.path_values["environment"]})
@@ -329,7 +327,6 @@ def _findings(context: Context, call: HttpCall) -> HttpAnswer:
 
 
 def _models(context: Context, call: HttpCall) -> HttpAnswer:
-    """Return models compared on the same tasks, or on all episodes."""
     check_fields(call, "paired")
     operation, paired = Verbs.compare, call.query.get("paired", "true")
     if paired not in {"true", "false"}:
@@ -483,12 +480,10 @@ def _reward(context: Context, call: HttpCall) -> HttpAnswer:
 
 
 def _reward_batch(context: Context, call: HttpCall) -> HttpAnswer:
-    """Record rewards line by line."""
     return _line_answers(reward_lines(context, lines_of(call.pieces), call.headers.get(_KEY)))
 
 
 def _run_batch(context: Context, call: HttpCall) -> HttpAnswer:
-    """Record runs line by line."""
     return _line_answers(run_lines(context, lines_of(call.pieces)))
 
 
@@ -503,7 +498,6 @@ def _line_answers(results: Iterator[Mapping[str, object]]) -> HttpAnswer:
 
 
 def _export(context: Context, call: HttpCall) -> HttpAnswer:
-    """Return all of a learner at one revision."""
     check_fields(call, "format")
     form = call.query.get("format", "jsonl")
     if form not in EXPORT_FORMATS:
@@ -538,7 +532,6 @@ def _verify(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
 
 
 def _preview_reset(context: Context, call: HttpCall) -> HttpAnswer:
-    """Return what a reset would change."""
     request = cast("Any", parsed_input(Verbs.reset, call, json_body(call.body)))
     preview = queries.preview_reset(context, arms=request.arms, types=request.types, target=request.target)
     effect = ResetEffect(
@@ -553,7 +546,6 @@ def _preview_reset(context: Context, call: HttpCall) -> HttpAnswer:
 
 
 def _preview_repair(context: Context, call: HttpCall) -> HttpAnswer:
-    """Return what a repair would take back."""
     request = cast("Any", parsed_input(Verbs.repair, call, json_body(call.body)))
     preview = queries.preview_repair(context, request.arms, request.since, request.until)
     arms = tuple(
@@ -641,7 +633,6 @@ def _plain(
 
 
 def _preview(operation: Verb[..., Any], handler: LearnerHandler, answer: type, words: str) -> ApiRoute:
-    """Return the route of what a verb would do."""
     id = f"preview_{operation.name.partition('_')[0]}"
     text = RouteText(id=id, verb=operation, answer=answer, words=words)
     return _row("POST", f"{operation.route}:preview", handler, text)

@@ -152,7 +152,6 @@ def openapi(rows: Sequence[ApiRoute], server: str) -> dict[str, Any]:
 
 
 def _subject(path: str) -> str:
-    """Return the first part of a path, below the learner if there is one."""
     return re.split("[/:]", path.removeprefix("/api/v1").removeprefix("/learners/{name}") or "/docs")[1]
 
 
@@ -239,7 +238,6 @@ def _typed(schema: Any) -> Any:  # noqa: ANN401 - any JSON
 
 
 def _records(node: object, records: dict[type, inspect.Type]) -> Iterable[Any]:
-    """Return the types of all records in some types, each once."""
     if isinstance(node, _RECORDS):
         if node.cls in records:
             return records.values()
@@ -371,7 +369,6 @@ def _file(media: str) -> _Schema:
 
 
 def _line(answer: _Schema) -> _Schema:
-    """Return the schema of a line of a batch: its number with the answer, or with the error."""
     done = _object(line={"type": "integer"}, ok={"type": "boolean", "enum": [True]}, **answer["properties"])
     return {
         "anyOf": [{**done, "required": ["line", "ok", *answer["required"]]}, _ref("schemas", "ErrorLine")]

@@ -309,7 +309,6 @@ class Proxy:
         server.send(line)
 
     def _refusal(self, params: Message) -> Message | None:
-        """Return the answer to a call of a tool that a person excluded."""
         item = self._items.get(name := _text(params.get("name")) or "")
         arm = None if item is None else self._arm(item)
         if arm is None or not self._session.refuses(arm.key):
@@ -327,7 +326,6 @@ class Proxy:
             self._session.report(problem)
 
     async def _answer(self, server: Upstream, message: Message) -> Message:
-        """Send a request to one server, and return its answer."""
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
 
         async def answered(received: Message, _: bytes) -> None:
@@ -343,7 +341,6 @@ class Proxy:
     # Lists
 
     async def _list(self, method: str, message: Message) -> None:
-        """Answer with the joined list of all servers; of tools, with the chosen ones."""
         first, items = await self._collected(method, message)
         if items is not None:
             items = await self._chosen(items) if method == _TOOLS else items
@@ -390,7 +387,6 @@ class Proxy:
             answer = await self._answer(server, page | {"params": _raw(params)})
 
     async def _chosen(self, items: list[Item]) -> list[Item]:
-        """Return the tools that the learner includes, and those that can't be arms."""
         offered: dict[str, Arm] = {}
         try:
             for item in items:
@@ -415,7 +411,6 @@ class Proxy:
     # Several servers
 
     def _able(self, method: str) -> list[Upstream]:
-        """Return the servers that know a method."""
         if self._is_one or method in {"initialize", "ping"}:
             return [*self._servers]
         return [one for one in self._servers if method.partition("/")[0] in one.capabilities]
@@ -469,7 +464,6 @@ class Proxy:
         await self._pass(server, "tools/call", params, message, line)
 
     async def _in_turn(self, message: Message) -> None:
-        """Ask one server after the other, until one knows the answer."""
         answer: Message = {}
         for server in self._servers:
             if "result" in (answer := await self._answer(server, message)):
@@ -518,7 +512,6 @@ def _mended(line: bytes) -> bytes:
 
 
 def _members(raw: msgspec.Raw | bytes | None) -> Message:
-    """Return the members of an object; none of what is no object."""
     return _read(raw, Message, Message())
 
 
@@ -527,7 +520,6 @@ def _plain(raw: msgspec.Raw | None) -> dict[str, Any]:
 
 
 def _scalar(raw: msgspec.Raw | None) -> object:
-    """Return a text or a number; of anything else, its bytes."""
     return _read(raw, str | int | float | None, None if raw is None else bytes(raw))
 
 

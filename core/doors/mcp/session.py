@@ -231,5 +231,4 @@ class ProxySession:
 
 
 def _label(text: str) -> str:
-    """Return a text of others as a label."""
     return text[:_LABEL_CHARS].replace("\0", " ")

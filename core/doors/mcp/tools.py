@@ -191,8 +191,6 @@ def _kairos_refusal(tool: AgentTool, problem: ArmscopeError) -> Document:
 
 
 def _kairos(flow: Callable[[Context, bytes], bytes]) -> Call:
-    """Return a handler that calls a flow with the arguments as a body."""
-
     def run(service: Service, actor: Actor, arguments: Arguments) -> Document:
         body = json.dumps(arguments).encode()  # integers may have any size, which orjson does not write
         answer: Document = orjson.loads(flow(service.context(actor), body))
@@ -269,7 +267,6 @@ def _undo(service: Service, actor: Actor, arguments: Arguments) -> Document:
 
 
 def _carried(service: Service, actor: Actor, arguments: Arguments) -> Document:
-    """Return the latest machine's answer, with the items that no session used."""
     operation, context = Verbs.carried, service.context(actor, _learner_of(arguments))
     answer = operation.call(context)
     if not answer.machines:
@@ -290,7 +287,6 @@ def _carried(service: Service, actor: Actor, arguments: Arguments) -> Document:
 
 
 def _reads(name: str, words: str, schema: Schema, run: Call) -> AgentTool:
-    """Return a tool that every reader may call."""
     return AgentTool(name, "read", "reads", words, schema, run)
 
 

@@ -119,7 +119,6 @@ class Upstream:
             self._task.cancel()
 
     async def _messages(self) -> AsyncIterator[bytes]:
-        """Yield what is to be sent, until the end."""
         while (line := await self._outgoing.get()) is not None:
             yield line
 

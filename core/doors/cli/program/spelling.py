@@ -126,7 +126,6 @@ def _annotated(hint: Any, info: ParameterInfo) -> Any:  # noqa: ANN401 - a type
 
 
 def _filled(info: ParameterInfo, meta: msgspec.Meta) -> ParameterInfo:
-    """Return an option with the description and limits of its field where it has none of its own."""
     filled = copy(info)
     filled.help = info.help or meta.description
     filled.min = meta.ge if info.min is None else info.min
