@@ -23,6 +23,7 @@ WHY: Final[Mapping[str, str]] = {
     "another_model": "the two sides had different models",
     "another_version": "the two sides had different versions",
     "another_day": "the two sides ran on different days",
+    "screen": "random halves of the arms name candidates alone",
 }
 """Words for each reason of an open verdict."""
 PAST: Final[Mapping[str, str]] = {
@@ -31,6 +32,8 @@ PAST: Final[Mapping[str, str]] = {
 }
 ALONE: Final = "The harness ran the arm alone, without your other tools."
 UNPLANNED: Final = "These are observed pairs, and their order is unknown."
+_CANDIDATE: Final = 0.05
+"""Chance of so large an effect in random halves, if the arm had none, up to which the arm is a candidate."""
 NO_CELLS: Final = "No results yet."
 
 
@@ -39,23 +42,24 @@ def verdict(one: TrialVerdict, arms: tuple[str, ...] = (), about: str = "") -> s
     shown = one.figures
     arm = shown.arm or (arms[0] if len(arms) == 1 else "") or about or "The arm"
     with_model = f" with {shown.model}" if shown.model else ""
-    effect = _effect(shown.like_these, len(shown.tasks))
+    effect = _effect(one)
     if shown.word == "open":
         why = WHY.get(shown.why or "", "")
         head = f"{arm}{with_model} is open: {why}. {effect[:1].upper()}{effect[1:]}."
     elif shown.word == "no_difference":
         head = f"{arm}{with_model} makes no difference above {one.smallest:g} points: {effect}."
     else:
-        head = f"{arm} {shown.word}{with_model}: {effect}."
+        still = "still " if one.retest == shown.word else ""
+        head = f"{arm} {still}{shown.word}{' on these tasks' if one.retest else ''}{with_model}: {effect}."
     return " ".join([head, *limits(one)])
 
 
-def _effect(effect: Estimate, n_tasks: int) -> str:
+def _effect(one: TrialVerdict) -> str:
     """Return an effect in points, with its interval and the number of tasks."""
-    tasks = number_of(n_tasks, "task")
+    effect, tasks = one.figures.like_these, number_of(len(one.figures.tasks), "task")
     if effect.value is None:
         return f"no effect is known from {tasks}"
-    return f"{_between(effect, ' points')} on {tasks} like these"
+    return f"{_between(effect, ' points')} on {tasks}{'' if one.retest else ' like these'}"
 
 
 def _between(effect: Estimate, unit: str) -> str:
@@ -93,7 +97,14 @@ def limits(one: TrialVerdict) -> list[str]:
 
 def verdicts(row: TrialRow) -> list[str]:
     """Return the verdicts of a trial, or that it has no results."""
-    return [verdict(one, row.arms, row.about) for one in row.verdicts] or [NO_CELLS]
+    words = [verdict(one, row.arms, row.about) for one in row.verdicts] or [NO_CELLS]
+    screened = [one.figures for one in row.verdicts if one.figures.why == "screen"]
+    if not screened:
+        return words
+    named = [one for one in screened if one.p_value <= _CANDIDATE]
+    named.sort(key=lambda one: -abs(one.like_these.value or 0.0))
+    names = ", ".join(f"{one.arm} ({_between(one.like_these, ' points')})" for one in named)
+    return [f"Candidates for a trial of their own: {names or 'none yet'}.", *words]
 
 
 def planned(answer: TrialPlanned) -> list[str]:

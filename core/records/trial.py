@@ -17,7 +17,7 @@ from msgspec.structs import force_setattr
 from core.errors import InvalidInput
 from core.records.arm import check_key
 from core.records.estimate import Estimate
-from core.records.limits import MAX_COUNT, MAX_LABEL_CHARS, Label, Millis, Tokens, number, text, whole
+from core.records.limits import MAX_COUNT, MAX_LABEL_CHARS, Label, Millis, Tokens, number, shown, text, whole
 from core.records.line_checks import FactOfLine, check_id, check_storable
 
 Metric = Literal["success", "cost"]
@@ -39,14 +39,20 @@ Open = Literal[
     "another_model",
     "another_version",
     "another_day",
+    "screen",
 ]
-"""The reason for an open verdict. ``few_tasks``: planned tasks are left. ``could_not_tell``: too easy or too hard."""
+"""The reason for an open verdict. ``few_tasks``: planned tasks are left. ``could_not_tell``: too easy or too hard.
+
+``screen``: each side left out a random half of the arms, which names candidates and gives no verdict.
+"""
 Past = Literal["text", "model"]
 """The change that makes a verdict one of the past."""
 CellKey = tuple[str, str, str, int, TrialSide, int]
 MOST_TASKS: Final = 5_000
 MOST_REPEATS: Final = 100
 MOST_CELLS: Final = 100_000
+OUT_WITH: Final = "1"
+"""Digit of an arm in a half: it is left out on the side "with"."""
 PREFIX_CHARS: Final = 14
 """Characters of a session id that all runs of a plan share."""
 
@@ -70,7 +76,9 @@ class TrialPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     ``smallest`` is the smallest effect of interest: points of success, or per cent of tokens. ``arms`` holds more
     than one arm where each is left out in turn (``--each``); otherwise only the arm itself. ``digests`` are of the
-    arms' texts, in that order; '' = unknown.
+    arms' texts, in that order; '' = unknown. ``halves`` has digits for each task where each side leaves out half of
+    the arms: an arm with a 1 is left out on the side "with", and an arm with a 0 on the side "without".
+    ``retest`` is the word of an earlier trial that chose the tasks, those first whose sides differed.
 
     >>> TrialPlan(arms=("skill:own:pdf",), digests=("",), tasks=(TrialTask(name="t1"),), seed="1").repeats
     3
@@ -88,6 +96,8 @@ class TrialPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     grader: Label = ""
     grader_digest: Label = ""
     workers: int = 1
+    halves: tuple[str, ...] = ()
+    retest: TrialWord | None = None
 
     def __post_init__(self) -> None:
         for arm in self.arms:
@@ -101,6 +111,11 @@ class TrialPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if len(self.digests) != len(self.arms):
             raise InvalidInput(
                 f"A trial must have a digest for each arm, got {len(self.digests)} for {len(self.arms)}.",
+                next_step="Plan it again.",
+            )
+        if self.halves and [*map(len, self.halves)] != [len(self.arms)] * len(self.tasks):
+            raise InvalidInput(
+                f"Halves must have {len(self.arms)} digits for each task, got {shown(self.halves)}.",
                 next_step="Plan it again.",
             )
         for name in ("model", "harness", "grader", "grader_digest"):
@@ -323,12 +338,16 @@ class TrialPlanned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrialVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """Figures of one arm and model, and why their verdict is of the past: the arm's text or the model is another."""
+    """Figures of one arm and model, and why their verdict is of the past: the arm's text or the model is another.
+
+    ``retest`` is the word of the earlier trial whose tasks were tested again.
+    """
 
     figures: TrialFigures
     smallest: float
     planned: bool
     past: Past | None = None
+    retest: TrialWord | None = None
 
 
 class TrialRow(msgspec.Struct, frozen=True, kw_only=True):

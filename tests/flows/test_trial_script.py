@@ -189,7 +189,7 @@ def test_a_leave_out_that_does_not_work_is_not_followed(desk: Machine, kind: str
     text = desk.script(plan)
     desk.run(text, "--yes", *options, env={"FAKE_DEAF": "1"}) if kind != "tool" else None
     if kind == "tool":
-        desk.run(text.replace('*way.get("deny", ())', ""), "--yes", *options)
+        desk.run(text.replace("*denied", ""), "--yes", *options)
     assert shown(desk.cells())["without"] == {"called"}
     (result,) = figures(desk.cells(), plan, alone=False)
     assert (result.not_followed.with_arm, result.not_followed.without) == (0, 4)
@@ -260,6 +260,27 @@ def test_each_arm_of_many_is_left_out_in_turn(desk: Machine) -> None:
         ("without", "skill:pdf:main", 0.0),
         ("without", "skill:spare:main", 1.0),
     }
+
+
+def test_each_side_leaves_out_a_half_of_the_arms(desk: Machine) -> None:
+    for name, text in (("pdf", desk.arm_text), ("spare", "nothing")):
+        desk.skill(name, text)
+    for name in desk.names:
+        desk.write(f"tasks/{name}/files/CLAUDE.md", "# Style\nnothing\n")
+    arms = ["skill:pdf:main", "skill:spare:main", "file:workspace:CLAUDE.md", "section:CLAUDE.md:Style"]
+    plan = planned(arms, desk.names, halves=("1100", "0011"))
+    output = desk.run(desk.script(plan), "--yes")
+    assert "2 tasks, 2 repeats, 2 sides" in output
+    assert "a random half" in output
+    assert {(one.task, one.side, one.grade, one.presence) for one in desk.cells()} == {
+        ("t1", "with", 0.0, "unknown"),
+        ("t1", "without", 1.0, "unknown"),
+        ("t2", "with", 1.0, "unknown"),
+        ("t2", "without", 0.0, "unknown"),
+    }
+    off = {str(json.loads(one.read_text())["skillOverrides"]) for one in (desk.home / "sessions").iterdir()}
+    assert len(off) == 2
+    assert [one.word for one in figures(desk.cells(), plan)] == ["open"] * 4
 
 
 def test_the_dry_run_shows_everything_and_starts_nothing(desk: Machine) -> None:

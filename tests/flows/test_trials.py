@@ -72,6 +72,39 @@ def grades_by_side(context: Context, trial: str) -> set[tuple[str, float]]:
     }
 
 
+def test_a_retest_takes_flipped_tasks_first_and_never_shows_no_difference(tmp_path: Path) -> None:
+    """Tasks whose sides differed are more than half luck, so only a new comparison with 0 counts."""
+    context, flipped = context_at(tmp_path / "a.db"), {one.name for one in TASKS[:12]}
+    first = results_of()
+    same = [replace(one, grade=1.0) if one.task not in flipped else one for one in first.cells]
+    earlier = read_trial(context, replace(first, cells=tuple(same))).trial
+    again = plan_trial(context, ARM, retest=earlier, repeats=1)
+    assert {one.name for one in again.plan.tasks[:12]} == flipped
+    assert again.plan.retest == "helps"
+    helps = read_trial(context, first, plan=again.id).row
+    assert explained.verdicts(helps)[0].startswith(f"{ARM} still helps on these tasks: +100 points")
+    equal = plan_trial(
+        context, ARM, [TrialTask(name=f"t{n}") for n in range(400)], retest=earlier, smallest=50
+    )
+    assert equal.plan.tasks[0].name in flipped
+    alike = tuple(
+        Cell(
+            task=f"t{n}",
+            repeat=one,
+            side=side,
+            grade=float(one > 1),
+            presence="called" if side == "with" else "absent",
+        )
+        for n in range(400)
+        for one in (1, 2, 3)
+        for side in TRIAL_SIDES
+    )
+    (shown,) = read_trial(context, TrialResults(source="lines", cells=alike), plan=equal.id).row.verdicts
+    assert (shown.figures.word, shown.figures.like_these.value) == ("open", 0.0)
+    with pytest.raises(InvalidInput, match="earlier trial of skill:own:csv"):
+        plan_trial(context, "skill:own:csv", retest=earlier)
+
+
 def test_a_plan_names_its_tasks_in_an_order_of_its_seed(tmp_path: Path) -> None:
     context = context_at(tmp_path / "a.db")
     first, second = (plan_trial(context, ARM, TASKS, repeats=2, model="large") for _ in range(2))

@@ -45,6 +45,7 @@ _FAILED: Final = 3
     examples=[
         "trial plan skill:own:pdf --tasks tasks/",
         "trial plan tool:web:search --tasks environment:sums --model large --smallest 10",
+        "trial plan skill:own:pdf --retest trial-1",
     ],
 )
 def _plan(
@@ -58,7 +59,7 @@ def _plan(
             metavar="FOLDER|FILE|environment:NAME",
             help="A folder for each task, a file with a task in each line, or the tasks of an environment.",
         ),
-    ],
+    ] = "",
     values: Fields,
 ) -> None:
     """The plan holds names and digests alone. It starts nothing."""
@@ -70,7 +71,7 @@ def _plan(
         values |= {"grader": grader.name, "grader_digest": file_digest(grader)}
     if tasks.startswith(ENVIRONMENT):
         values["environment"] = tasks.removeprefix(ENVIRONMENT)
-    else:
+    elif tasks:
         values["tasks"] = tasks_in(Path(tasks))
     result: TrialPlanned = Verbs.plan_trial.call(context, arm=arm, **values)
     _say(line, context, result, explained.planned(result))

@@ -53,6 +53,7 @@ from core.records.trial import (
     TrialStory,
     TrialTask,
     TrialVerdict,
+    TrialWord,
 )
 from core.store.environments import declared_scales
 from core.store.reads import arm_number
@@ -171,6 +172,13 @@ def plan_trial(
         float, Meta(description="Smallest effect of interest: points of success, or per cent of cost.")
     ] = 15.0,
     metric: Annotated[Metric, Meta(description="What the trial compares.")] = "success",
+    halves: Annotated[
+        bool, Meta(description="Leave out a random half of the arms on each side, to find candidates.")
+    ] = False,
+    retest: Annotated[
+        str | None,
+        Meta(description="Test the tasks of this trial again, those first whose sides differed."),
+    ] = None,
     preview: Preview = False,
     **options: Unpack[TrialOptions],
 ) -> TrialPlanned:
@@ -180,11 +188,19 @@ def plan_trial(
     and no texts. `undo` reverts it. Raises `InvalidInput` where there are no tasks.
     """
     arms = tuple(dict.fromkeys((arm, *listed("each", each))))
+    if halves and len(arms) == 1:
+        raise InvalidInput(
+            f"Halves must be of several arms, got {arm} alone.", next_step="Name the others with each."
+        )
     seed, ways = context.entropy(), completed(TrialOptions, options)
 
     def work(txn: Transaction) -> tuple[TrialPlanned, Sequence[tuple[int, int]]]:
-        chosen, notes = _distinct([*tasks, *_of_environment(txn, environment)])
-        order = np.random.default_rng(seed).permutation(len(chosen)).tolist()
+        again, flipped, earlier = _of_trial(txn, arm, retest)
+        chosen, notes = _distinct([*tasks, *_of_environment(txn, environment)] or again)
+        dice = np.random.default_rng(seed)
+        order = dice.permutation(len(chosen)).tolist()
+        order.sort(key=lambda index: chosen[index].name not in flipped)
+        coins = dice.integers(2, size=(len(chosen) if halves else 0, len(arms)))
         plan = TrialPlan(
             arms=arms,
             digests=tuple(_version(txn, key) for key in arms),
@@ -193,6 +209,8 @@ def plan_trial(
             repeats=repeats,
             smallest=smallest,
             metric=metric,
+            halves=tuple("".join(map(str, row)) for row in coins.tolist()),
+            retest=earlier,
             **ways | {"grader": ways["grader"] or environment or ""},
         )
         number = add_trial(txn, TrialLine(id=_OWN, plan=plan), txn.own)
@@ -223,6 +241,25 @@ def _of_environment(txn: Transaction, environment: str | None) -> list[TrialTask
             next_step="Name one that armscope episodes lists, or name the tasks.",
         )
     return [TrialTask(name=name) for name in names]
+
+
+def _of_trial(
+    facts: Facts, arm: str, name: str | None
+) -> tuple[Sequence[TrialTask], set[str], TrialWord | None]:
+    """Return the tasks of an earlier trial of an arm, the names of those whose sides differed, and its word."""
+    if name is None:
+        return (), set(), None
+    trial = _named(_trials(facts), name)
+    row = _row(facts, trial)
+    earlier = [one.figures for one in row.verdicts if one.figures.arm in ("", arm)]
+    pairs = {task.task: task for one in earlier for task in one.tasks}
+    if not pairs or arm not in row.arms:
+        raise InvalidInput(
+            f"A retest must be of an earlier trial of {arm} with results, got {shown(name)}.",
+            next_step="See armscope trial list.",
+        )
+    tasks = [TrialTask(name=name) for name in pairs] if trial.plan is None else trial.plan.tasks
+    return tasks, {name for name, one in pairs.items() if one.with_arm != one.without}, earlier[0].word
 
 
 def _version(facts: Facts, arm: str) -> str:
@@ -482,6 +519,7 @@ def _verdicts(facts: Facts, trial: _Study, arms: Sequence[str]) -> tuple[TrialVe
             smallest=_SMALLEST if plan is None else plan.smallest,
             planned=plan is not None,
             past=_past(facts, one, plan, arms, day),
+            retest=None if plan is None else plan.retest,
         )
         for one in shown
     )

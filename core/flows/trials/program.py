@@ -225,20 +225,28 @@ class Trial:
     def __init__(self, config: Values, options: argparse.Namespace) -> None:
         self.config, self.options = config, options
         self.folder = Path(options.folder, "pilot" if options.pilot else "").absolute()
-        self.blocks = blocks(config["tasks"], config["arms"], config["repeats"], config["seed"])
+        arms = config["arms"][:1] if config["halves"] else config["arms"]
+        self.blocks = blocks(config["tasks"], arms, config["repeats"], config["seed"])
         self.attempts = range(1, options.attempts + 1)
         if options.pilot:
             self.blocks = [[slot for slot in block if slot.repeat == 1] for block in self.blocks[:3]]
             self.attempts = range(PILOT, PILOT + 1)
         self.cells: dict[Slot, Values] = {}
-        self.prints: dict[tuple[str, str], str] = {}
+        self.prints: dict[tuple[str, tuple[str, ...]], str] = {}
         self.stop = ""
         self._running: set[int] = set()
         self._lock = threading.RLock()
 
-    def out_of(self, slot: Slot) -> str:
-        """Return the arm that a cell leaves out; '' for none."""
-        return (slot.arm or self.config["arms"][0]) if slot.side == "without" else ""
+    def out_of(self, slot: Slot) -> tuple[str, ...]:
+        """Return the arms that a cell leaves out: one on the side without it, or its side's half of all."""
+        if self.config["halves"]:
+            return tuple(self.config["halves"][slot.task][slot.side])
+        return (slot.arm or self.config["arms"][0],) if slot.side == "without" else ()
+
+    def sides(self) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
+        """Yield each task with the arms that each of its sides leaves out."""
+        for block in self.blocks:
+            yield block[0].task, sorted({self.out_of(slot) for slot in block})
 
     def is_on(self, tool: str) -> bool:
         """Return whether a rule of ``--allow`` names a tool, or its server, or a tool of that server."""
@@ -251,13 +259,13 @@ class Trial:
             for rule in way.get("deny", ()):
                 if not (rule in READ_ONLY or rule.startswith("Agent(") or self.is_on(rule)):
                     raise Refused(f"{json.dumps(arm)} is off on both sides. Turn it on: --allow {rule}")
-        for task in self.config["tasks"] if self.config["folder"] else ():
+        for task, sides in self.sides() if self.config["folder"] else ():
             if digest_of(task_folder(self.config["folder"], task)) != self.config["digests"][task]:
                 raise Refused(f"Task {json.dumps(task)} must be as planned, and has changed. Plan it again.")
-            for arm in ("", *self.config["arms"]):
+            for out in sides:
                 with tempfile.TemporaryDirectory() as scratch:
-                    self._prepare(task, Path(scratch, "task"), arm)
-                    self.prints[task, arm] = digest_of(Path(scratch, "task"))
+                    self._prepare(task, Path(scratch, "task"), out)
+                    self.prints[task, out] = digest_of(Path(scratch, "task"))
 
     def show(self) -> None:
         """Print what a start would run, and what is off on both sides."""
@@ -265,10 +273,13 @@ class Trial:
         say(f"Trial {config['plan']}, harness {config['harness']}, model {json.dumps(config['model'])}.")
         for arm, way in config["ways"].items():
             say(f"Left out: {json.dumps(arm)}, by {json.dumps(way['words'])}.")
-        for task in config["tasks"]:
-            sides = [self.prints.get((task, arm), "") for arm in ("", *config["arms"])]
-            say(f"Task {json.dumps(task)} {' without: '.join(dict.fromkeys(sides))}".rstrip())
-        say(f"{len(config['tasks'])} tasks, {config['repeats']} repeats, {1 + len(config['arms'])} sides.")
+        for task, sides in self.sides():
+            prints = dict.fromkeys(self.prints.get((task, out), "") for out in sides)
+            say(f"Task {json.dumps(task)} {' without: '.join(prints)}".rstrip())
+        n_sides = len({(slot.side, slot.arm) for block in self.blocks for slot in block})
+        say(f"{len(config['tasks'])} tasks, {config['repeats']} repeats, {n_sides} sides.")
+        if config["halves"]:
+            say("Each side leaves out a random half of the arms.")
         say(f"{n_runs} runs, {config['workers']} at a time.")
         if config["price_usd"] is not None:
             say(f"By recorded runs the price is about ${n_runs * config['price_usd']:.2f}.")
@@ -388,20 +399,22 @@ class Trial:
             is_there = "file" in way and part_in(target, way) is not None
             run = self._claude if self.config["harness"] == "claude" else self._command
             cell = run(slot, way, target)
-            if "file" in way and cell.get("presence") != "called":
+            if self.config["halves"]:  # a cell has the presence of one arm
+                cell |= {"presence": None, "used": None}
+            elif "file" in way and cell.get("presence") != "called":
                 cell["presence"] = way["present"] if is_there else "absent"
             return {**at, **cell}
 
-    def _prepare(self, task: str, target: Path, out: str) -> None:
-        """Make a fresh copy of a task's folder, without a file, section or memory that is left out."""
+    def _prepare(self, task: str, target: Path, out: Iterable[str]) -> None:
+        """Make a fresh copy of a task's folder, without the files, sections and memories that are left out."""
         if not self.config["folder"]:
             target.mkdir()
             return
         copy_task(task_folder(self.config["folder"], task), target)
-        way = self.config["ways"].get(out, {})
-        if "file" in way:
+        ways = {arm: way for arm in out if "file" in (way := self.config["ways"][arm])}
+        for arm, way in sorted(ways.items(), key=lambda one: "section" not in one[1]):  # before their file
             if (part := part_in(target, way)) is None:
-                raise Refused(f"{json.dumps(out)} must be in each task, and is not in {json.dumps(task)}.")
+                raise Refused(f"{json.dumps(arm)} must be in each task, and is not in {json.dumps(task)}.")
             path, rest = part
             path.unlink() if rest is None else path.write_text(rest, encoding="utf-8")
 
@@ -431,7 +444,7 @@ class Trial:
         """Return what a command and a grader read, and take an earlier result away."""
         (target.parent / "result.json").unlink(missing_ok=True)
         root = self.config["folder"]
-        own = {"TASK": slot.task, "WITHOUT": self.out_of(slot), "CELL": self.session(slot)}
+        own = {"TASK": slot.task, "WITHOUT": "\n".join(self.out_of(slot)), "CELL": self.session(slot)}
         return {
             **own,
             "RESULT": f"{target.parent}/result.json",
@@ -475,19 +488,22 @@ class Trial:
         own = [rule.partition("(")[0] for rule in self.options.allow if not rule.startswith("mcp__")]
         return [*dict.fromkeys([*READ_ONLY, *own])]
 
-    def _settings(self, out: str) -> Values:
-        """Return the settings of a run: the same on both sides, but for the arm that is left out."""
+    def _settings(self, out: Iterable[str]) -> Values:
+        """Return the settings of a run: the same on both sides, but for the arms that are left out."""
         servers = [f"mcp__{one}__*" for one in self.config["servers"] if not self.is_on(f"mcp__{one}")]
         has_server = any(rule.startswith("mcp__") for rule in self.options.allow)
-        way = self.config["ways"].get(out, {})
-        deny = [*(servers if has_server else ["mcp__*"]), *way.get("deny", ())]
+        ways = [self.config["ways"][arm] for arm in out]
+        denied = [rule for way in ways for rule in way.get("deny", ())]
+        own = {**self.config["own"]}
+        for name, change in ((name, one) for way in ways for name, one in way.get("settings", {}).items()):
+            own[name] = {**own.get(name, {}), **change}
+        deny = [*(servers if has_server else ["mcp__*"]), *denied]
         return {
-            **self.config["own"],
+            **own,
             "permissions": {"allow": ["Skill", *self.options.allow], "deny": deny},
             "disableAllHooks": not self.options.hooks,
             "disableClaudeAiConnectors": not self.is_on("mcp__claude_ai"),
             "autoMemoryEnabled": False,
-            **way.get("settings", {}),
         }
 
     def _claude(self, slot: Slot, way: Values, target: Path) -> Values:

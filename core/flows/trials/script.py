@@ -20,7 +20,7 @@ from core.installed import claude_code
 from core.installed.files import FileReader, member, texts
 from core.records.arm import arm_type, skill_name
 from core.records.limits import shown
-from core.records.trial import TrialPlan, session_prefix
+from core.records.trial import OUT_WITH, TRIAL_SIDES, TrialPlan, TrialSide, session_prefix
 
 _Way = dict[str, Any]
 _PLACE: Final = 'CONFIG: Final = "{}"\n'
@@ -67,6 +67,10 @@ def script(
         "plan": plan_no,
         "harness": harness,
         "arms": plan.arms,
+        "halves": {
+            task.name: _halves(plan.arms, out)
+            for task, out in zip(plan.tasks[: len(plan.halves)], plan.halves, strict=True)
+        },
         "tasks": [one.name for one in plan.tasks],
         "folder": root,
         "digests": {
@@ -87,6 +91,14 @@ def script(
     text = json.dumps(config, indent=1).replace("'", "\\u0027")  # so that no name ends the text
     source = Path(program.__file__).read_text(encoding="utf-8")
     return source.replace(_PLACE, f"CONFIG: Final = r'''{text}'''\n", 1)
+
+
+def _halves(arms: Sequence[str], out: str) -> dict[TrialSide, list[str]]:
+    """Return the arms that each side of a task leaves out."""
+    return {
+        side: [arm for arm, digit in zip(arms, out, strict=True) if (digit == OUT_WITH) == (side == "with")]
+        for side in TRIAL_SIDES
+    }
 
 
 class _Machine:

@@ -9,6 +9,7 @@ import pytest
 import scipy
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from core.maths.statistics.trials import figures
 from core.maths.statistics.trials.plan import difficulty, tasks_needed
@@ -48,6 +49,35 @@ def test_intervals_hold_at_every_reading(law: str) -> None:
     stake = stakes(80, 0.05)
     wealth = [log_wealth(side * values[:, :n], side * truth, stake) for side in (1, -1) for n in range(1, 81)]
     assert (np.max(wealth, axis=0) >= math.log(40)).mean() <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 4_000)
+
+
+def test_halves_name_the_arm_that_helps_and_give_no_verdict() -> None:
+    """Six arms, one of which helps by 40 points: each effect is near its truth, and the one is the candidate."""
+    dice, n_tasks = np.random.default_rng(8), 300
+    coins = dice.integers(2, size=(n_tasks, 6))
+    plan = structs.replace(plan_of(n_tasks, n_arms=6), halves=tuple("".join(map(str, one)) for one in coins))
+    rate = 0.3 + 0.4 * np.stack([coins[:, 2] == 0, coins[:, 2] == 1])
+    grades = (dice.random((2, n_tasks, 3)) < rate[..., None]).astype(np.float64)
+    shown = figures(cells_of(grades), plan)
+    assert {(one.word, one.why) for one in shown} == {("open", "screen")}
+    effects = [one.like_these.value or 0.0 for one in shown]
+    assert np.abs(np.array(effects) - [0, 0, 40, 0, 0, 0]).max() < 12
+    assert [one.p_value <= 0.05 for one in shown] == [False, False, True, False, False, False]
+
+
+def test_a_retest_of_flipped_tasks_keeps_its_error() -> None:
+    """1,000 arms without an effect: the tasks that flipped by luck come first, and each task is read in turn."""
+    dice, n_wrong = np.random.default_rng(9), 0
+    rate = dice.beta(1, 1, (1_000, 1, 40, 1))
+    first, again = (dice.random((1_000, 2, 40, 3)) < rate for _ in range(2))
+    flipped = np.argsort(first[:, 1].mean(-1) - first[:, 0].mean(-1), axis=-1)
+    difference = np.take_along_axis(again[:, 0].mean(-1) - again[:, 1].mean(-1), flipped, -1)
+    for n_read in range(1, 41):
+        wealth = [
+            log_wealth(side * difference[:, :n_read], np.zeros(1_000), stakes(40, 0.05)) for side in (1, -1)
+        ]
+        n_wrong = max(n_wrong, int((np.maximum(*wealth) >= math.log(40)).sum()))
+    assert n_wrong <= 50 + 2 * math.sqrt(50)
 
 
 def test_intervals_of_these_tasks_cover_their_effect() -> None:

@@ -62,12 +62,15 @@ def figures(
         return ()
     if plan is not None and plan.metric == "success":
         smallest = plan.smallest
+    is_screen = plan is not None and bool(plan.halves)
     stake = stakes(compared[0].n_planned or UNPLANNED, ERROR / len(compared))
     blocks = stacked(compared)
     grounds = blocks.grounds(smallest)
     low, high = (np.stack([one, blocks.difference]) for one in (blocks.low, blocks.high))
     chance = chances(low, high, stake, smallest)
-    claim = claims(chance, np.logical_and.reduce([*grounds.values()]))
+    # A retest chose its tasks by their results, so it shows an effect on them and never that there is none.
+    has_ground = plan is None or not plan.retest
+    claim = claims(chance, np.logical_and.reduce([*grounds.values()]) & has_ground)
     error = holm(np.where([one.apart is not None for one in compared], 1.0, claim[:, 0].min(0)))
     word = words(claim, error)
     limits = np.stack([lower_limit(low, stake, error), -lower_limit(-high, stake, error)])
@@ -81,6 +84,7 @@ def figures(
             error=float(error[row]),
             limits=100 * limits[..., row],
             lacking=[why for why, holds in grounds.items() if not holds[row]],
+            is_screen=is_screen,
         ).figures(shrunken[row], alone)
         for row, one in enumerate(compared)
     )
@@ -97,16 +101,19 @@ class _Judged:
     error: float
     limits: Floats
     lacking: Sequence[Open]
+    is_screen: bool
 
     def why(self) -> Open | None:
         """Return why the verdict is open; None where it is not."""
         if self.pairs.apart or not self.pairs.paired:
             return self.pairs.apart or "one_side"
+        if self.is_screen:
+            return "screen"
         if self.word[0] != OPEN:
             return None
         if self.word[1] != OPEN:
             return "missing"
-        if self.chance[NO_DIFFERENCE].min() <= self.error:
+        if self.lacking and self.chance[NO_DIFFERENCE].min() <= self.error:
             return self.lacking[0]
         return "few_tasks" if len(self.pairs.units) < (self.pairs.n_planned or UNPLANNED) else "wide"
 

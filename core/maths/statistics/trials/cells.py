@@ -15,7 +15,7 @@ from msgspec import structs
 from core.columns import Bools, Floats
 from core.maths.statistics.trials.verdict import LEAST_TASKS, can_tell
 from core.records.times import DAY_MS
-from core.records.trial import TRIAL_SIDES, Cell, Open, PairedTask, TrialPlan, TrialSide
+from core.records.trial import OUT_WITH, TRIAL_SIDES, Cell, Open, PairedTask, TrialPlan, TrialSide
 
 _MOST_APART: Final = 0.1
 """Share of tasks whose sides may have another model, version or day."""
@@ -169,8 +169,7 @@ def comparisons(cells: Sequence[Cell], plan: TrialPlan | None) -> list[ArmPairs]
     arms = plan.arms if plan is not None else named if cells else []
     compared = []
     for arm in arms:
-        shared = TRIAL_SIDES if len(arms) == 1 else TRIAL_SIDES[:1]
-        own = [one for one in cells if one.arm == arm or (one.arm == "" and one.side in shared)]
+        own = _own(arm, cells, plan, TRIAL_SIDES if len(arms) == 1 else TRIAL_SIDES[:1])
         models = [{one.model for one in own if one.side == side} - {""} for side in TRIAL_SIDES]
         if len(known) <= 1 or (all(models) and not models[0] & models[1]):
             label = ", ".join(sorted(models[0] | models[1])) or (plan.model if plan else "") or "".join(known)
@@ -180,6 +179,17 @@ def comparisons(cells: Sequence[Cell], plan: TrialPlan | None) -> list[ArmPairs]
                 _comparison(arm, one, [cell for cell in own if cell.model == one], plan) for one in known
             ]
     return compared
+
+
+def _own(
+    arm: str, cells: Sequence[Cell], plan: TrialPlan | None, shared: Sequence[TrialSide]
+) -> Sequence[Cell]:
+    """Return the cells of an arm. In halves it changes its side from task to task."""
+    if plan is None or not plan.halves:
+        return [one for one in cells if one.arm == arm or (one.arm == "" and one.side in shared)]
+    number, other = plan.arms.index(arm), dict(zip(TRIAL_SIDES, reversed(TRIAL_SIDES), strict=True))
+    turned = {task.name for task, out in zip(plan.tasks, plan.halves, strict=True) if out[number] == OUT_WITH}
+    return [structs.replace(one, side=other[one.side]) if one.task in turned else one for one in cells]
 
 
 def _comparison(arm: str, model: str, cells: Sequence[Cell], plan: TrialPlan | None) -> ArmPairs:
