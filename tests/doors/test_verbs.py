@@ -161,7 +161,8 @@ FIELDS: Mapping[str, str] = {
     "search": "words kinds limit",
     "note": "arm text key",
     "plan_trial": (
-        "arm tasks environment each repeats smallest metric preview model harness grader grader_digest workers"
+        "arm tasks environment each repeats smallest metric halves retest preview "
+        "model harness grader grader_digest workers"
     ),
     "read_trial": "results plan arm preview",
     "trials": "arm",
