@@ -200,15 +200,7 @@ def spread_by_group(
 def mean_score(score: Floats, *, prob: float = 0.95) -> Estimate:
     """Return a mean score with Student's interval, kept within [0, 1].
 
-    References
-    ----------
     Student, *Biometrika* 6, 1908, 1 (doi:10.1093/biomet/6.1.1).
-
-    Examples
-    --------
-    >>> result = mean_score(np.array([0.7, 0.9] * 8))
-    >>> round(result.value, 3), round(result.lower, 3), round(result.upper, 3)
-    (0.8, 0.745, 0.855)
     """
     n = len(score)
     if n < MIN_FOR_FIGURE:
@@ -261,16 +253,6 @@ def readiness(
     References
     ----------
     E. B. Wilson, *J. Am. Stat. Assoc.* 22, 1927, 209 (doi:10.1080/01621459.1927.10502953).
-
-    Examples
-    --------
-    >>> good, held = np.array([True, True, False]), np.array([[False, False], [True, False], [True, True]])
-    >>> names = ["missing_rubric_version", "outcome_not_success"]
-    >>> result = readiness(good, held, held[:, :1], sft_names=names, preference_names=names[:1])
-    >>> result.n_sft, result.n_chosen, result.n_rejected
-    (1, 1, 0)
-    >>> [(one.n, one.n_alone) for one in result.sft_blockers]
-    [(2, 1), (1, 0)]
     """
     n = len(is_success)
     for table, names in ((sft_blocked, sft_names), (preference_blocked, preference_names)):

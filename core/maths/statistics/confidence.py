@@ -212,12 +212,6 @@ def reference_curve(mean: float, *, up_to: int = 200, prob: float = 0.95) -> Ref
 
     The posterior is Beta(mean (n + 2), (1 - mean) (n + 2)): n pulls on top of a prior that weighs 2, like
     Beta(1, 1), with the mean held.
-
-    Examples
-    --------
-    >>> curve = reference_curve(0.5, up_to=50)
-    >>> round(float(curve.width[0]), 2), round(float(curve.width[50]), 2)
-    (0.95, 0.27)
     """
     pulls = np.arange(up_to + 1, dtype=np.int64)
     weight = pulls + 2.0

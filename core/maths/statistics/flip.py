@@ -143,19 +143,6 @@ def flips(record: Recorded) -> Flips | None:
     -------
     Flips or None
         Thresholds aligned with the ranks.
-
-    Examples
-    --------
-    >>> from core.records.selection import Decision, Selection
-    >>> rows = [("tool:fs:Read", True, "seed", 500, None), ("skill:a:main", True, "draw", 400, 0.8),
-    ...         ("skill:b:main", False, "budget", 300, 0.7), ("skill:c:main", True, "draw", 100, 0.6)]
-    >>> chosen = Selection(run_class="selected", seed="1", baseline_prob=0.1, settings_hash="", revision=1,
-    ...     budget_tokens=1000, decisions=tuple(
-    ...     Decision(arm=arm, included=is_in, reason=why, rank=rank, token_cost=cost, draw=draw)
-    ...     for rank, (arm, is_in, why, cost, draw) in enumerate(rows, 1)))
-    >>> result = flips(recorded(chosen, k=0))
-    >>> result.budget[2], result.cost[2], result.rank[2], result.draw[2] > 0.8
-    (np.int64(1200), np.int64(100), np.int64(2), np.True_)
     """
     if not record.replays:
         return None

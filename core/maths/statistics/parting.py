@@ -131,14 +131,7 @@ def parting_raters(item: Ints, rater: Ints, is_success: Bools) -> tuple[Parting,
 def tail_of_trials(prob: Floats, n_trials: Ints, at_least: int) -> float:
     """Return the exact chance of at least so many successes in independent trials.
 
-    References
-    ----------
     Y. H. Wang, *Stat. Sin.* 3, 1993, 295: Poisson's binomial distribution.
-
-    Examples
-    --------
-    >>> tail_of_trials(np.array([0.5, 0.25]), np.array([2, 1]), 3)
-    0.0625
     """
     if at_least <= 0:
         return 1.0

@@ -35,20 +35,8 @@ def alpha(item: Ints, value: Ints | Floats, metric: Metric) -> Alpha:
     """Return Krippendorff's alpha of judgements in long format, one row a judgement.
 
     ``alpha = 1 - D_o / D_e``: how far the values of one item lie apart, by how far any two values do. Items with
-    one judgement say nothing of agreement and are left out of both.
-
-    References
-    ----------
-    K. Krippendorff, *Computing Krippendorff's Alpha-Reliability*, 2011
-    (https://repository.upenn.edu/asc_papers/43).
-
-    Examples
-    --------
-    >>> item = np.array([0, 0, 1, 1, 2, 2, 3, 3])
-    >>> round(alpha(item, np.array([1, 1, 0, 0, 1, 0, 1, 1]), "nominal").value, 4)
-    0.5333
-    >>> alpha(item, np.ones(8, dtype=np.int64), "nominal")
-    Alpha(value=None, missing='no_variation')
+    one judgement say nothing of agreement and are left out of both. K. Krippendorff, *Computing Krippendorff's
+    Alpha-Reliability*, 2011 (https://repository.upenn.edu/asc_papers/43).
     """
     if metric == "interval":
         return alpha_of(score_sums(item, value).sum(axis=0), metric)
@@ -56,18 +44,7 @@ def alpha(item: Ints, value: Ints | Floats, metric: Metric) -> Alpha:
 
 
 def coincidences(item: Ints, level: Ints) -> Floats:
-    """Return the coincidence matrix: how often each two levels meet in one item, every judgement counting once.
-
-    References
-    ----------
-    K. Krippendorff, *Computing Krippendorff's Alpha-Reliability*, 2011
-    (https://repository.upenn.edu/asc_papers/43).
-
-    Examples
-    --------
-    >>> coincidences(np.array([0, 0, 1, 1, 2]), np.array([0, 0, 0, 1, 1])).tolist()
-    [[2.0, 1.0], [1.0, 0.0]]
-    """
+    """Return the coincidence matrix: how often each two levels meet in one item, every judgement counting once."""
     counts = level_counts(item, level)
     n = counts.sum(axis=1)
     weighed = counts / np.maximum(n - 1, 1)[:, None]
@@ -79,13 +56,7 @@ def coincidences(item: Ints, level: Ints) -> Floats:
 
 
 def level_counts(item: Ints, level: Ints) -> Floats:
-    """Return the number of times each item received each level.
-
-    Examples
-    --------
-    >>> level_counts(np.array([0, 0, 2]), np.array([1, 1, 0])).tolist()
-    [[0.0, 2.0], [0.0, 0.0], [1.0, 0.0]]
-    """
+    """Return the number of times each item received each level."""
     check_rows(item, level)
     if not len(level):
         return np.zeros((0, 0))
@@ -106,13 +77,7 @@ def score_sums(item: Ints, score: Ints | Floats) -> Floats:
     """Return a row per item with two or more scores: their number, sum, sum of squares, and disagreement.
 
     The disagreement is the sum of squared differences over ordered pairs, divided by the number less one.
-
     Scores are moved and scaled so that those which are paired reach from 0 to 1; alpha stays what it is.
-
-    Examples
-    --------
-    >>> score_sums(np.array([0, 0, 1]), np.array([0.2, 0.8, 0.5])).tolist()
-    [[2.0, 1.0, 1.0, 2.0]]
     """
     item, scale, n = paired_scores(item, score)
     total = np.bincount(item, scale, minlength=len(n))
@@ -124,14 +89,7 @@ def score_sums(item: Ints, score: Ints | Floats) -> Floats:
 
 
 def paired_scores(item: Ints, score: Ints | Floats) -> tuple[Ints, Floats, Ints]:
-    """Return the scores of items that have two or more, scaled to reach from 0 to 1.
-
-    Examples
-    --------
-    >>> item, scale, n = paired_scores(np.array([0, 0, 1]), np.array([0.2, 0.8, 0.9]))
-    >>> item.tolist(), scale.tolist(), n.tolist()
-    ([0, 0], [0.0, 1.0], [2, 1])
-    """
+    """Return the scores of items that have two or more, scaled to reach from 0 to 1."""
     check_rows(item, score)
     plain = np.asarray(score, dtype=np.float64)
     if np.isinf(plain).any():
@@ -155,15 +113,7 @@ def paired_scores(item: Ints, score: Ints | Floats) -> tuple[Ints, Floats, Ints]
 
 
 def alpha_of(sums: Floats, metric: Metric) -> Alpha:
-    """Return the alpha of the sums over all items.
-
-    Examples
-    --------
-    >>> alpha_of(np.array([2.0, 1.0, 1.0, 0.0]), "nominal").value
-    0.0
-    >>> alpha_of(np.zeros(4), "interval").missing
-    'no_pairs'
-    """
+    """Return the alpha of the sums over all items."""
     n = sums[0] if metric == "interval" else sums.sum()
     if n == 0:
         return Alpha(None, "no_pairs")
@@ -172,26 +122,14 @@ def alpha_of(sums: Floats, metric: Metric) -> Alpha:
 
 
 def alphas_of(sums: Floats, metric: Metric) -> Floats:
-    """Return the alpha of many such sums at once; NaN where nothing varies.
-
-    Examples
-    --------
-    >>> alphas_of(np.array([[2.0, 0.0, 0.0, 2.0], [4.0, 0.0, 0.0, 0.0]]), "nominal").tolist()
-    [1.0, nan]
-    """
+    """Return the alpha of many such sums at once; NaN where nothing varies."""
     observed, expected = _scores_apart(sums) if metric == "interval" else _levels_apart(sums, metric)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(expected > _FLAT, 1 - observed / expected, np.nan)
 
 
 def distances(margin: Floats, metric: Metric) -> Floats:
-    """Return the distance between each two levels, given how often each level occurs.
-
-    Examples
-    --------
-    >>> distances(np.array([2.0, 1.0, 1.0]), "ordinal").round(4).tolist()
-    [[0.0, 0.1406, 0.3906], [0.1406, 0.0, 0.0625], [0.3906, 0.0625, 0.0]]
-    """
+    """Return the distance between each two levels, given how often each level occurs."""
     if metric == "nominal":
         return np.broadcast_to(1 - np.eye(margin.shape[-1]), (*margin.shape, margin.shape[-1]))
     n = np.maximum(margin.sum(axis=-1, keepdims=True), 1)
@@ -200,13 +138,7 @@ def distances(margin: Floats, metric: Metric) -> Floats:
 
 
 def levels_of(value: Ints | Floats) -> Ints:
-    """Return values as levels, -1 where absent.
-
-    Examples
-    --------
-    >>> levels_of(np.array([1.0, np.nan])).tolist()
-    [1, -1]
-    """
+    """Return values as levels, -1 where absent."""
     if np.issubdtype(value.dtype, np.integer):
         return np.asarray(value, dtype=np.int64)
     plain = np.where(np.isnan(value), -1.0, value)
@@ -220,14 +152,7 @@ def levels_of(value: Ints | Floats) -> Ints:
 
 
 def check_rows(item: Ints, *aligned: Ints | Floats) -> None:
-    """Raise `InvalidInput` if rows are not aligned or an item is below 0.
-
-    Examples
-    --------
-    >>> check_rows(np.array([0, 1]), np.array([0.5]))
-    Traceback (most recent call last):
-    core.errors.InvalidInput: columns must be equally long, got shapes (2,) and (1,). Give one row a judgement.
-    """
+    """Raise `InvalidInput` if rows are not aligned or an item is below 0."""
     shapes = [one.shape for one in (item, *aligned)]
     if len(item.shape) != 1 or len(set(shapes)) > 1:
         raise InvalidInput(

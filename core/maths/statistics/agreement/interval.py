@@ -167,15 +167,7 @@ def agreement(
 def agreement_of(
     sums: ItemSums, *, seed: int | Sequence[int], prob: float = 0.95, n_resamples: int = N_RESAMPLES
 ) -> Agreement:
-    """Return the agreement of the sums of some items.
-
-    Examples
-    --------
-    >>> sums = item_sums(np.array([0, 0, 1, 1]), np.array([0, 0, 1, 1]), "nominal")
-    >>> result = agreement_of(sums, seed=1)
-    >>> result.alpha, result.lower, result.missing
-    (1.0, None, 'few_items')
-    """
+    """Return the agreement of the sums of some items."""
     value, missing = alpha_of(sums.total, sums.metric)
     lower = upper = None
     if value is not None and sums.n_items < MIN_ITEMS:
@@ -197,14 +189,7 @@ def agreement_of(
 
 
 def item_sums(item: Ints, value: Ints | Floats, metric: Metric) -> ItemSums:
-    """Return the sums that alpha needs of each item with two or more judgements.
-
-    Examples
-    --------
-    >>> sums = item_sums(np.array([0, 0, 1]), np.array([0, 1, 1]), "nominal")
-    >>> sums.kinds.tolist(), sums.n_of.tolist(), sums.prob_differ
-    ([[0.0, 1.0, 1.0, 0.0]], [1], 1.0)
-    """
+    """Return the sums that alpha needs of each item with two or more judgements."""
     return _of_scores(item, value) if metric == "interval" else _of_levels(item, levels_of(value), metric)
 
 
@@ -212,12 +197,6 @@ def kinds_of(rows: Floats) -> tuple[Floats, Ints]:
     """Return the different rows, ascending, and the index of each row among them.
 
     `np.unique` finds the same, comparing whole rows; to sort one column after the other takes a quarter of its time.
-
-    Examples
-    --------
-    >>> kinds, index = kinds_of(np.array([[2.0, 1.0], [1.0, 3.0], [2.0, 1.0]]))
-    >>> kinds.tolist(), index.tolist()
-    ([[1.0, 3.0], [2.0, 1.0]], [1, 0, 1])
     """
     if not len(rows):
         return rows, np.zeros(0, dtype=np.int64)
@@ -231,13 +210,7 @@ def kinds_of(rows: Floats) -> tuple[Floats, Ints]:
 
 
 def prob_differ(count: Ints | Floats) -> float:
-    """Return the chance that two values, drawn without replacement, are not the same.
-
-    Examples
-    --------
-    >>> prob_differ(np.array([2, 2]))
-    0.6666666666666666
-    """
+    """Return the chance that two values, drawn without replacement, are not the same."""
     n = float(count.sum())
     return float(n**2 - (np.asarray(count, dtype=np.float64) ** 2).sum()) / (n * (n - 1)) if n > 1 else 0.0
 

@@ -153,15 +153,6 @@ def graders_against_humans(
     ----------
     * K. Krippendorff, *Content Analysis*, 4th ed., 2019, ch. 12 (doi:10.4135/9781071878781): alpha.
     * E. B. Wilson, *J. Am. Stat. Assoc.* 22, 1927, 209 (doi:10.1080/01621459.1927.10502953): the interval of hits.
-
-    Examples
-    --------
-    >>> item, rater = np.array([0, 0, 0, 1, 1, 1, 2]), np.array([0, 1, 2, 0, 1, 2, 2])
-    >>> human, model = np.array([True, True, False]), np.array([False, False, True])
-    >>> outcome = np.array([1, 1, 1, 1, 0, 0, 1])
-    >>> result = graders_against_humans(item, rater, outcome, is_human=human, is_model=model, seed=1)
-    >>> result[0].counts, result[0].n_ties, result[0].n_alone
-    (((0, 0), (0, 1)), 1, 1)
     """
     item, rater, outcomes = _present(item, rater, outcome, "nominal")
     outcomes = outcomes.astype(np.int64)

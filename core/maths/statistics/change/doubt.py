@@ -42,18 +42,8 @@ def chance_of_sum(value: Floats, count: Ints, n_sampled: Ints, at_least: Floats)
     chance is 1. If sums have steps, lower ``at_least`` by half a step. The chance is then too large, never too small:
     in one stratum by at most a half of the exact chance.
 
-    References
-    ----------
     * I. M. Skovgaard, *J. Appl. Probab.* 24, 1987, 875-887: the approximation.
     * J. Robinson, *J. R. Stat. Soc. B* 44, 1982, 91-101: its use for sampling without replacement.
-
-    Examples
-    --------
-    >>> from scipy.stats import hypergeom
-    >>> counts, n_sampled = np.array([[700, 300]]), np.array([[100]])
-    >>> result = chance_of_sum(np.array([0.0, 1.0]), counts, n_sampled, np.array([59.5]))
-    >>> f"{result[0]:.1e}", f"{hypergeom.sf(59, 1_000, 300, 100):.1e}"
-    ('5.0e-11', '4.6e-11')
     """
     size = count.sum(axis=1)
     free = (n_sampled > 0) & (n_sampled < size)
@@ -261,8 +251,6 @@ def _by_order(table: Splits, row: int, at: Ints, sessions: _Sessions) -> Floats:
 def _moved_within(member: Floats, since: Floats, n: Floats, good: Floats) -> Floats:
     """Return for each day how far the mean moved within strata, weighted as Cochran, Mantel and Haenszel do.
 
-    References
-    ----------
     W. G. Cochran, *Biometrics* 10, 1954, 417-451, section 6.
     """
     n_after, good_after = (member * n) @ since, (member * good) @ since

@@ -96,25 +96,6 @@ def shifts(columns: ArmColumns, table: Splits, sessions: ArmSessions) -> tuple[S
     References
     ----------
     S. Holm, *Scand. J. Stat.* 6, 1979, 65-70.
-
-    Examples
-    --------
-    >>> from core.columns import RecentDays
-    >>> from core.maths.statistics.change import splits
-    >>> def ints(*values: int) -> Ints:
-    ...     return np.array(values, dtype=np.int64)
-    >>> arm = ArmColumns(keys=("tool:fs:Read",), types=("tool",), prior_alpha_micro=ints(3_000_000),
-    ...     prior_beta_micro=ints(1_000_000), base_alpha_micro=ints(3_000_000), base_beta_micro=ints(1_000_000),
-    ...     success_micro=ints(80_000_000), failure_micro=ints(50_000_000), pulls=ints(130), part_micro=ints(0),
-    ...     inclusions=ints(130), token_cost=ints(300), epoch=ints(0), last_at_ms=ints(0))
-    >>> sums = RecentDays(arm=ints(0), day=ints(20_000), success_micro=ints(0), failure_micro=ints(30_000_000))
-    >>> one_run_each = ArmSessions(arm=np.zeros(130, dtype=np.int64),
-    ...     day=np.repeat(ints(19_990, 20_000), [100, 30]), since_day=None, stratum=np.zeros(130, dtype=np.int64),
-    ...     success_micro=np.repeat(ints(1_000_000, 0), [80, 50]),
-    ...     failure_micro=np.repeat(ints(0, 1_000_000), [80, 50]))
-    >>> (shift,) = shifts(arm, splits(arm, sums), one_run_each)
-    >>> shift.since_ms // 86_400_000, shift.mean_before, shift.mean_after, shift.n_after
-    (20000, 0.8, 0.0, 30)
     """
     prob = np.ones(table.prob.shape)
     for row in table.suspects.tolist():

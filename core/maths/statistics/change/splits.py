@@ -173,14 +173,7 @@ def named(prob: Floats, *, false_alarm: float = FALSE_ALARM) -> Ints:
     It holds however the arms depend on each other, and however many of them did change; a bound on the share of false
     names among the named (Benjamini and Yekutieli) would not be one on looks with a false name.
 
-    References
-    ----------
     S. Holm, *Scand. J. Stat.* 6, 1979, 65-70.
-
-    Examples
-    --------
-    >>> named(np.array([0.5, 0.003, 0.002, 0.02])).tolist()
-    [1, 2]
     """
     order = np.argsort(prob, kind="stable")
     passed = prob[order] * np.arange(len(prob), 0, -1) <= false_alarm
@@ -210,8 +203,6 @@ def likelihood_ratio(good_after: Floats, n_after: Floats, good_before: Floats, n
 def apart_by_chance(good_after: Floats, n_after: Floats, good_before: Floats, n_before: Floats) -> Floats:
     """Return the chance of so few successes after the day, or of so few failures where those became fewer; doubled.
 
-    References
-    ----------
     R. A. Fisher, *Statistical Methods for Research Workers*, 1934, section 21.02: the exact test.
     """
     is_fall = good_after * n_before < good_before * n_after

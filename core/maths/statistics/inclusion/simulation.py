@@ -120,10 +120,6 @@ class SimulationPlan:
 def _of_group(draws: Floats, cost: Ints, left: Ints, room: Ints) -> Floats:
     """Return the thresholds of arms that compete with each other. Take what goes in off ``left`` and ``room`` in
     place.
-
-    >>> left, room = np.array([10]), np.array([3])
-    >>> _of_group(np.array([[0.9, 0.4, 0.6, 0.2]]), np.array([6, 5, 7, 4]), left, room).tolist(), left.tolist()
-    ([[0.6, 0.9, 0.9, 0.0]], [0])
     """
     result = np.empty(draws.shape)
     rows = max(1, _BLOCK_NUMBERS // draws.shape[1])

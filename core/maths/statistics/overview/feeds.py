@@ -49,8 +49,6 @@ def silent_feeds(feeds: FeedDays, now_ms: int) -> tuple[SilentFeed, ...]:
     binomial, with the dispersion of the feed's own days. A model whose runs another one took over is not silent.
     ``now_ms`` is the time now.
 
-    References
-    ----------
     C. I. Bliss and R. A. Fisher, *Biometrics* 9, 1953, 176-200: the negative binomial by moments.
     """
     today = now_ms // DAY_MS

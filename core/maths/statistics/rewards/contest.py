@@ -333,16 +333,7 @@ def flipped_chance(apart: Floats) -> float:
     The magnitudes are rounded to 1/5,040 of the largest (1/840 of more than 100). The test of the rounded magnitudes
     is exact. Above 400 differences it takes the normal distribution, which then differs by less than .002.
 
-    References
-    ----------
     R. A. Fisher, *The Design of Experiments*, 1935, section 21.
-
-    Examples
-    --------
-    >>> flipped_chance(np.ones(9)) == 2 / 2**9
-    True
-    >>> flipped_chance(np.zeros(9))
-    1.0
     """
     size = np.abs(apart)
     if not size.any():
@@ -364,14 +355,7 @@ def flipped_chance(apart: Floats) -> float:
 def paired_shares(one_only: int, other_only: int, n: int, prob: float) -> tuple[float, float]:
     """Return Tango's score interval of the difference of two paired shares.
 
-    References
-    ----------
     T. Tango, *Stat. Med.* 17, 1998, 891-908, equations 8 to 10.
-
-    Examples
-    --------
-    >>> tuple(round(end, 4) for end in paired_shares(0, 0, 40, 0.95)), paired_shares(40, 0, 40, 0.95)[1]
-    ((-0.0876, 0.0876), 1.0)
     """
     z = float(scipy.special.ndtri((1 + prob) / 2))
 

@@ -93,15 +93,6 @@ def lint(episodes: Sequence[Episode], scale: Scale | None = None) -> tuple[Findi
     References
     ----------
     OpenReward Standard, "Rewards": design principles and common pitfalls.
-
-    Examples
-    --------
-    >>> from core.records.episode import Step
-    >>> echo = [Step(number=n, name="bash", args_digest="e" * 32, reward=0.1) for n in range(8)]
-    >>> steps = (*echo, Step(number=8, name="submit", reward=0.0, finished=True))
-    >>> episodes = [Episode(uid=f"shell/{n}", environment="shell", steps=steps) for n in range(20)]
-    >>> [result.kind for result in lint(episodes)]
-    ['hacking']
     """
     return findings_in(columns_of(episodes, scale or Scale()))
 
@@ -443,8 +434,6 @@ def _tools_apart(paid: Paid) -> Finding | None:
 def _changed(paid: Paid) -> Finding | None:
     """Find the time since which final rewards are on another scale: their middle and their largest.
 
-    References
-    ----------
     A. N. Pettitt, *Appl. Stat.* 28, 1979, 126 (doi:10.2307/2346729): a change point by ranks.
     """
     episodes = np.flatnonzero(np.nan_to_num(paid.last_reward))
@@ -488,8 +477,6 @@ def _proxy(paid: Paid) -> Finding | None:
     Only where length decides alone it is a proxy. Where it does not, longer answers may be better: the payments look
     the same. A payment of two values is a report of success, and is looked at only if length all but decides it.
 
-    References
-    ----------
     D. G. Bonett and T. A. Wright, *Psychometrika* 65, 2000, 23 (doi:10.1007/BF02294183): the error of a rank
     correlation; F. Wilcoxon, *Biometrics Bull.* 1, 1945, 80 (doi:10.2307/3001968): that of the rank-biserial one.
     """

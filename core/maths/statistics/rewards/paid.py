@@ -145,16 +145,7 @@ class Paid:
 
 
 def columns_of(episodes: Sequence[Episode], scale: Scale) -> Paid:
-    """Return episodes as columns, without those that broke. If any has no time, all rank in the given order.
-
-    Examples
-    --------
-    >>> from core.records.episode import Step
-    >>> steps = (Step(number=0, name="look", reward=0.0), Step(number=1, name="submit", reward=1.0, finished=True))
-    >>> result = columns_of([Episode(uid="sums/1", environment="sums", steps=steps)], Scale())
-    >>> result.n, result.n_midway.tolist(), result.last_reward.tolist(), result.succeeded.tolist()
-    (1, [1], [1.0], [True])
-    """
+    """Return episodes as columns, without those that broke. If any has no time, all rank in the given order."""
     episodes = [one for one in episodes if not one.broken]
     totals = [totals_of(one.steps) for one in episodes]
     steps = [step for one in episodes for step in one.steps]
@@ -208,14 +199,7 @@ def bootstrap_share(hits: int, n: int, least: float) -> float:
     A sample draws ``n`` episodes with replacement. So its hits are binomial with the observed share ``hits / n``, and
     the result is exact without drawing samples.
 
-    References
-    ----------
     B. Efron, *Ann. Stat.* 7, 1979, 1 (doi:10.1214/aos/1176344552).
-
-    Examples
-    --------
-    >>> [round(bootstrap_share(*one), 3) for one in ((100, 100, 0.9), (0, 100, 0.05), (5, 10, 0.5), (0, 0, 0.5))]
-    [1.0, 0.0, 0.623, 0.0]
     """
     if not n:
         return 0.0

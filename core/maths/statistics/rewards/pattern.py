@@ -136,17 +136,7 @@ def is_potential(paid: Paid) -> bool:
 
     Both have sizes alike, within a factor of two, and few are near zero, where noise has most of its values.
 
-    References
-    ----------
     A. Y. Ng, D. Harada and S. Russell, ICML 1999, 278: shaping by differences of a potential.
-
-    Examples
-    --------
-    >>> from core.records.episode import Episode, Scale, Step
-    >>> from core.maths.statistics.rewards.paid import columns_of
-    >>> steps = [Step(number=n, reward=-0.09 if n % 5 == 4 else 0.1) for n in range(20)]
-    >>> is_potential(columns_of([Episode(uid="grid/1", environment="grid", steps=tuple(steps))], Scale()))
-    True
     """
     payments = paid.reward[paid.is_midway & (paid.reward != 0) & ~np.isnan(paid.reward)]
     back = -payments[payments < 0]
@@ -173,14 +163,6 @@ def penalties(paid: Paid) -> Bools:
     """Return the steps that penalise: those midway, and ends by a tool that never pays for ending.
 
     An answer that may pay -1 or 1 is no penalty.
-
-    Examples
-    --------
-    >>> from core.records.episode import Episode, Scale, Step
-    >>> from core.maths.statistics.rewards.paid import columns_of
-    >>> steps = Step(number=0, name="rm", reward=-0.1), Step(number=1, name="rm", reward=-1.0, finished=True)
-    >>> penalties(columns_of([Episode(uid="shell/1", environment="shell", steps=steps)], Scale())).tolist()
-    [True, True]
     """
     rewards = np.zeros(len(paid.tools), dtype=np.bool_)
     rewards[paid.tool[paid.is_last & (paid.reward > 0)]] = True

@@ -123,15 +123,8 @@ def attempts(succeeded: Bools, task: Ints) -> tuple[Attempts, ...]:
 
     Without bias: of ``c`` successes among ``n`` attempts, 1 - C(n-c, k)/C(n, k) and C(c, k)/C(n, k).
 
-    References
-    ----------
     * M. Chen et al., 2021 (arXiv:2107.03374), equation 1: pass@k.
     * S. Yao et al., 2024 (arXiv:2406.12045), section 4: pass^k.
-
-    Examples
-    --------
-    >>> [(one.k, one.any_succeeds, one.all_succeed) for one in attempts(np.array([True, False]), np.array([7, 7]))]
-    [(1, 0.5, 0.5), (2, 1.0, 0.0)]
     """
     known = task != UNKNOWN
     if not np.any(known):
@@ -155,13 +148,7 @@ def attempts(succeeded: Bools, task: Ints) -> tuple[Attempts, ...]:
 
 
 def tasks_of(task: Ints) -> Ints:
-    """Number the tasks from 0; each unknown task is one of its own.
-
-    Examples
-    --------
-    >>> len(set(tasks_of(np.array([7, 7, -1, -1])).tolist()))
-    3
-    """
+    """Number the tasks from 0; each unknown task is one of its own."""
     alone = -1 - np.arange(len(task))
     return np.asarray(
         np.unique(np.where(task == UNKNOWN, alone, task), return_inverse=True)[1], dtype=np.int64
@@ -171,12 +158,8 @@ def tasks_of(task: Ints) -> Ints:
 def error_of_tasks(values: Floats, group: Ints) -> tuple[float, int]:
     """Return the standard error of a mean of values that come by tasks, and how many tasks there are.
 
-    References
-    ----------
     K.-Y. Liang and S. L. Zeger, *Biometrika* 73, 1986, 13 (doi:10.1093/biomet/73.1.13).
 
-    Examples
-    --------
     >>> error_of_tasks(np.array([0.0, 1.0]), np.array([0, 1]))
     (0.5, 2)
     """
@@ -192,12 +175,8 @@ def error_of_tasks(values: Floats, group: Ints) -> tuple[float, int]:
 def worth_of(hits: Bools, group: Ints) -> tuple[float, float, int]:
     """Return a share, as many episodes as have the error of its tasks, and how many tasks there are.
 
-    References
-    ----------
     L. Kish, *Survey Sampling*, 1965, section 8.2.
 
-    Examples
-    --------
     >>> worth_of(np.array([True, True, False, False]), np.array([0, 0, 1, 1]))
     (0.5, 1.0, 2)
     """
@@ -237,12 +216,8 @@ def _of_two(values: Floats, group: Ints, prob: float) -> Estimate:
 def mean_of_tasks(values: Floats, group: Ints, prob: float) -> Estimate:
     """Return a mean with Student's interval, by tasks; withheld of few that are too skew for it.
 
-    References
-    ----------
     Student, *Biometrika* 6, 1908, 1 (doi:10.1093/biomet/6.1.1).
 
-    Examples
-    --------
     >>> result = mean_of_tasks(np.arange(20.0), np.arange(20), 0.95)
     >>> result.value, round(result.lower, 2)
     (9.5, 6.73)

@@ -65,8 +65,6 @@ def baseline_share(usage: UsageColumns, sampled: SessionRuns | None = None) -> B
     Where the probabilities differ, the number of baseline runs varies less than a binomial one with their mean
     does (Hoeffding), so the test then errs on the quiet side.
 
-    References
-    ----------
     * C. J. Clopper and E. S. Pearson, *Biometrika* 26, 1934, 404 (doi:10.1093/biomet/26.4.404).
     * W. Hoeffding, *Ann. Math. Stat.* 27, 1956, 713 (doi:10.1214/aoms/1177728178).
     """

@@ -31,18 +31,9 @@ def always_limits(
     Each mean is of ``n`` values, 0 or more, with the sum ``total``; a weight of 0 takes it out. ``error`` is the
     probability that the limits ever miss. ``prior``: the beta mixture of the bets; default: 1/2 and 1/2.
 
-    References
-    ----------
     * J. Ville, *Étude critique de la notion de collectif*, 1939: the bound at every look.
     * I. Waudby-Smith and A. Ramdas, *J. R. Stat. Soc. B* 86, 2024, 1 (doi:10.1093/jrsssb/qkad009): means of bounded
       values by betting.
-
-    Examples
-    --------
-    >>> n, hits = np.array([200.0, 1_800.0]), np.array([160.0, 1_440.0])
-    >>> lower, upper = always_limits(n, hits, np.array([-1.0, 1.0]), 0.015)
-    >>> round(float(lower), 3), round(float(upper), 3)
-    (-0.12, 0.157)
     """
     first, second = (np.full_like(n, 0.5),) * 2 if prior is None else prior
     spent = scipy.special.betaln(first + total, second + n - total) - scipy.special.betaln(first, second)

@@ -34,12 +34,6 @@ def relative_caps(counts: Floats, first: int) -> tuple[Floats, Floats]:
 
     ``counts`` are runs by model and channel (the last axis but one) and size class (the last), of which ``first`` is
     the first; within a class runs count as evenly spread. Infinite, and NaN, where there is no run.
-
-    Examples
-    --------
-    >>> caps, medians = relative_caps(np.array([[0, 100, 0, 0], [0, 0, 0, 100]]), 80)
-    >>> caps.round(1).tolist(), medians.tolist()
-    ([1268.1, 1535.1], [1216.0, 1472.0])
     """
     n = np.asarray(counts.sum(-1), dtype=np.float64)
     medians = _tokens(first + _position_of(_passed(counts), n / 2))
@@ -114,16 +108,8 @@ def own_caps(counts: Floats, first: int, logs: Floats) -> OwnCaps:
     ``counts`` are runs by model and channel, group, and size class; ``logs`` the sums of logarithms of their tokens.
     Models and channels weigh the same in both groups: the runs that both have there.
 
-    References
-    ----------
     * R. J. Serfling, *Approximation Theorems of Mathematical Statistics*, 1980, 8.1: the effect of the quantile.
     * B. M. Hill, *Ann. Stat.* 3, 1975, 1163: the tail as a power, which gives the density at the cap.
-
-    Examples
-    --------
-    >>> one = own_caps(np.array([[[90.0, 10.0], [90.0, 10.0]]]), 80, np.log([[1100.0, 1100.0]]) * 100)
-    >>> one.cap.round(1).tolist()
-    [1216.0, 1216.0]
     """
     by_group = np.swapaxes(counts, -3, -2)
     n = by_group.sum(-1)

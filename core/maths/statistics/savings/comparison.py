@@ -55,18 +55,6 @@ def rate_difference(hits: StratumSums, sessions: SessionSums | None, prob: float
 
     ``hits`` adds up 1 for each run that ended so and 0 for every other. A stratum takes part where each group has
     two runs in it. If runs of one session end alike, they carry less information.
-
-    References
-    ----------
-    R. G. Newcombe, *Stat. Med.* 17, 1998, 873, method 10: the interval.
-
-    Examples
-    --------
-    >>> from core.maths.statistics.savings.sums import StratumSums
-    >>> n, hits = np.array([[217.0, 2381.0]]), np.array([[2.0, 70.0]])
-    >>> result = rate_difference(StratumSums(n=n, total=hits, squares=hits), None, 0.95)
-    >>> round(result.value, 2), round(result.lower, 2), round(result.upper, 2)
-    (2.02, -0.43, 3.03)
     """
     weight = share_weight(hits.n)
     usable = weight > 0
@@ -104,13 +92,6 @@ def runs_to_tell(difference: Estimate, n_runs: int) -> int | None:
 
     The half-width of the interval falls with the root of the runs, so sessions and strata count as they do in it.
     None without an interval or a difference.
-
-    Examples
-    --------
-    >>> runs_to_tell(Estimate(value=2.0, lower=-1.0, upper=3.0, prob=0.95), 1_000)
-    4598
-    >>> runs_to_tell(Estimate(value=0.0, lower=-1.0, upper=3.0, prob=0.95), 1_000) is None
-    True
     """
     value, limits = difference.value, difference.limits
     if not value or limits is None:
@@ -121,15 +102,7 @@ def runs_to_tell(difference: Estimate, n_runs: int) -> int | None:
 
 
 def is_narrow(logs: StratumSums, largest: Floats) -> Bools:
-    """Return whether runs lie close together; ``largest`` is the largest run in medians of its model and channel.
-
-    Examples
-    --------
-    >>> close = StratumSums(n=np.array([[9.0, 9.0]]), total=np.array([[90.0, 90.0]]), squares=np.array([[904.0,
-    ...     904.0]]))
-    >>> bool(is_narrow(close, np.array(3.0))), bool(is_narrow(close, np.array(30.0)))
-    (True, False)
-    """
+    """Return whether runs lie close together; ``largest`` is the largest run in medians of its model and channel."""
     with np.errstate(invalid="ignore", divide="ignore"):
         spread = np.where(logs.n > 1, logs.spread, 0.0).sum((-2, -1))
         pooled = np.sqrt(spread / np.maximum(logs.n - 1, 0.0).sum((-2, -1)))
@@ -246,8 +219,6 @@ def comparison(
 
     ``prob`` is that of intervals for one look; a claim and the interval behind it follow the ``design``.
 
-    References
-    ----------
     * G. Y. Zou and A. Donner, *Stat. Med.* 27, 2008, 1693 (doi:10.1002/sim.3095): the intervals of
       differences.
     * I. Waudby-Smith and others, *Ann. Stat.* 52, 2024, 2613 (doi:10.1214/24-AOS2408): the interval

@@ -134,12 +134,8 @@ class TotalSaved:
 def total_saved(tokens: RunAmount, so_far: Running, *, prob: float, worth: float = 1.0) -> TotalSaved:
     """Return what all selected runs saved, each unit of the amount counted as ``worth``.
 
-    References
-    ----------
     G. Y. Zou and A. Donner, *Stat. Med.* 27, 2008, 1693 (doi:10.1002/sim.3095).
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from core.maths.statistics.savings.sums import StratumSums
     >>> sums = StratumSums(n=np.array([[2.0, 3.0]]), total=np.array([[20.0, 12.0]]), squares=np.array([[202.0,

@@ -44,18 +44,7 @@ class Policies:
 
 
 def policies(runs: SessionRuns) -> Policies:
-    """Return the policies of runs.
-
-    Examples
-    --------
-    >>> n = 90
-    >>> at, unknown = np.arange(n), np.full(n, -1)
-    >>> all_of = policies(SessionRuns(session=at, draw=at, hour=at, run_class=("selected",) * n, model=("m",) * n,
-    ...     channel=("",) * n, status=("completed",) * n, prob_micro=at, tokens=at, duration_ms=at, bill_pico=unknown,
-    ...     bill_marks=unknown, settings=at * 0, revision=at, budget_tokens=at * 0, k=np.where(at < 50, 3, 5)))
-    >>> all_of.limits, np.bincount(all_of.of_run).tolist(), all_of.present
-    (((inf, 3.0), (inf, 5.0)), [50, 40], 1)
-    """
+    """Return the policies of runs."""
     order = np.lexsort((runs.revision, runs.hour))
     settings = runs.settings[order]
     limits = np.stack([runs.budget_tokens, runs.k], axis=-1)[order].astype(np.float64)

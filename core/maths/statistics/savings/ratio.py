@@ -191,8 +191,6 @@ def compare(
     runs the means become totals). ``varied``: the sums whose variance is that of the means, if it is not that of
     ``sums``; ``sessions`` are then of these.
 
-    References
-    ----------
     * B. L. Welch, *Biometrika* 34, 1947, 28.
     * R. M. Bell and D. F. McCaffrey, *Survey Methodology* 28, 2002, 169: the errors, where runs come in
       sessions.
@@ -262,8 +260,6 @@ def _design(sums: StratumSums, sessions: SessionSums | None, weight: Floats, *, 
 def saved_percent(compared: Compared, sums: StratumSums, prob: float) -> Estimate:
     """Return the savings in percent with their interval for one look, or why not (without leading axes).
 
-    References
-    ----------
     B. L. Welch, *Biometrika* 34, 1947, 28: the interval, on the logarithm of the ratio.
     """
     return estimated(sums, compared, compared.saved_percent, compared.saved_percent_limits(prob), prob)
@@ -272,8 +268,6 @@ def saved_percent(compared: Compared, sums: StratumSums, prob: float) -> Estimat
 def saved(compared: Compared, sums: StratumSums, prob: float) -> Estimate:
     """Return the savings per run with their interval, or why not (without leading axes).
 
-    References
-    ----------
     G. Y. Zou and A. Donner, *Stat. Med.* 27, 2008, 1693 (doi:10.1002/sim.3095).
     """
     return estimated(sums, compared, compared.saved, compared.saved_limits(prob), prob)

@@ -79,22 +79,8 @@ class Balance:
 def balance(runs: SessionRuns) -> Balance:
     """Test by betting whether the classes of recorded draws follow their stored probabilities.
 
-    References
-    ----------
     * J. Ville, *Étude critique de la notion de collectif*, 1939: the bound at every look.
     * A. Ramdas and others, *Stat. Sci.* 38, 2023, 576 (doi:10.1214/23-STS894): tests by betting.
-
-    Examples
-    --------
-    >>> n, dice = 600, np.random.default_rng(1)
-    >>> def runs(chosen):
-    ...     names = tuple(np.where(chosen, "baseline", "selected").tolist())
-    ...     alone, unknown = np.arange(n), np.full(n, -1)
-    ...     return SessionRuns(session=alone, draw=alone, hour=alone, run_class=names, model=("m",) * n,
-    ...         channel=("",) * n, status=("completed",) * n, prob_micro=np.full(n, 300_000), tokens=unknown,
-    ...         duration_ms=unknown, bill_pico=unknown, bill_marks=unknown)
-    >>> balance(runs(dice.random(n) < 0.3)).fails, balance(runs(np.arange(n) < 0.3 * n)).fails
-    (False, True)
     """
     classes = np.array(runs.run_class, dtype=np.str_)
     recorded = is_recorded_coin(runs.prob_micro) & np.isin(classes, ("baseline", "selected"))

@@ -119,8 +119,6 @@ class MeanDesign:
 def run_design(sums: StratumSums, weight: Floats, *, is_log: bool) -> MeanDesign:
     """Return the design if each run is a session by itself.
 
-    References
-    ----------
     F. E. Satterthwaite, *Biometrics Bulletin* 2, 1946, 110 (doi:10.2307/3002019): the degrees of freedom.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -138,8 +136,6 @@ def session_design(sessions: SessionSums, weight: Floats, *, is_log: bool) -> Me
 
     ``is_log``: amounts are logarithms, which vary by so much, not by a share of their mean.
 
-    References
-    ----------
     * R. M. Bell and D. F. McCaffrey, *Survey Methodology* 28, 2002, 169.
     * F. E. Satterthwaite, *Biometrics Bulletin* 2, 1946, 110 (doi:10.2307/3002019): the degrees of
       freedom.

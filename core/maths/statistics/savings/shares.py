@@ -13,15 +13,7 @@ from core.records.estimate import Estimate
 def wilson(hits: float, n: float, prob: float) -> tuple[float, float]:
     """Return Wilson's score interval of a share.
 
-    References
-    ----------
     E. B. Wilson, *J. Am. Stat. Assoc.* 22, 1927, 209 (doi:10.1080/01621459.1927.10502953).
-
-    Examples
-    --------
-    >>> lower, upper = wilson(0, 10, 0.95)
-    >>> lower, round(upper, 4)
-    (0.0, 0.2775)
     """
     z = float(scipy.special.ndtri((1 + prob) / 2))
     share = hits / n
@@ -73,15 +65,7 @@ def exact_limits(hits: int, n: int, *, prob: float = 0.95) -> Estimate:
     It holds just those shares that `exact_tails` finds at least ``1 - prob`` for. Fewer than 2 give no figure,
     fewer than 10 no interval.
 
-    References
-    ----------
     C. J. Clopper and E. S. Pearson, *Biometrika* 26, 1934, 404 (doi:10.1093/biomet/26.4.404).
-
-    Examples
-    --------
-    >>> result = exact_limits(7, 50)
-    >>> round(result.lower, 4), round(result.upper, 4)
-    (0.0582, 0.2674)
     """
     plain = share(hits, n, prob=prob)
     if plain.lower is None:
@@ -93,13 +77,7 @@ def exact_limits(hits: int, n: int, *, prob: float = 0.95) -> Estimate:
 
 
 def exact_tails(hits: int, n: int, expected: float) -> float:
-    """Return the chance of as few or as many hits, whichever is rarer, doubled: the exact two-sided binomial test.
-
-    Examples
-    --------
-    >>> round(exact_tails(7, 50, 0.1), 4), exact_tails(0, 0, 0.5)
-    (0.4595, 1.0)
-    """
+    """Return the chance of as few or as many hits, whichever is rarer, doubled: the exact two-sided binomial test."""
     as_few = float(scipy.special.bdtr(hits, n, expected))
     as_many = 1.0 if hits == 0 else float(scipy.special.bdtrc(hits - 1, n, expected))
     return min(1.0, 2 * min(as_few, as_many))

@@ -115,15 +115,7 @@ def _cost(session: Ints, amount: Floats, solved: Bools, *, is_money: bool) -> Co
 def fieller(above: Floats, below: Floats, prob: float = 0.95) -> Estimate:
     """Return the ratio of two sums with its interval by sessions; no upper limit where it is open above.
 
-    References
-    ----------
     E. C. Fieller, *J. R. Stat. Soc. B* 16, 1954, 175.
-
-    Examples
-    --------
-    >>> result = fieller(np.array([10.0, 12.0, 8.0, 11.0] * 5), np.array([1.0, 1.0, 0.0, 1.0] * 5))
-    >>> round(result.value, 2), round(result.lower, 2), round(result.upper, 2)
-    (13.67, 11.32, 17.79)
     """
     n, ratio = len(above), float(above.sum() / below.sum())
     if n < MIN_FOR_INTERVAL:

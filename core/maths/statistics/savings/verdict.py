@@ -75,18 +75,7 @@ def claims(plain: Compared, capped: Compared, common: Floats, prob: float, has_r
     ``common`` has the mean of each group where no run counts with more than the cap that both groups share.
     ``has_runaways``: some runs are many times as large as others, so tokens above that cap count.
 
-    References
-    ----------
     I. Waudby-Smith and others, *Ann. Stat.* 52, 2024, 2613 (doi:10.1214/24-AOS2408).
-
-    Examples
-    --------
-    >>> from core.maths.statistics.savings.ratio import compare
-    >>> from core.maths.statistics.savings.sums import StratumSums
-    >>> n, mean = np.array([[400.0, 400.0]]), np.array([[100.0, 60.0]])
-    >>> result = compare(StratumSums(n=n, total=n * mean, squares=n * (mean**2 + 400)))
-    >>> bool(claims(result, result, result.mean, 0.95, np.array(False)).proven)
-    True
     """
     lower, upper = capped.always_percent_limits(prob)
     above = plain.mean - common
@@ -136,12 +125,6 @@ def _why_no_interval(missing: Missing | None) -> VerdictReason:
 def withheld(
     claim: tuple[SavingsVerdict, VerdictReason], objections: Mapping[VerdictReason, bool]
 ) -> tuple[SavingsVerdict, VerdictReason]:
-    """Return the verdict, without a claim if one of the objections holds; the first that holds is the reason.
-
-    Examples
-    --------
-    >>> withheld(("proven", "interval_above_zero"), {"no_coin": False, "unknown_differ": True})
-    ('not_proven', 'unknown_differ')
-    """
+    """Return the verdict, without a claim if one of the objections holds; the first that holds is the reason."""
     objection = next((reason for reason, holds in objections.items() if holds), None)
     return claim if claim[0] not in CLAIMS or objection is None else ("not_proven", objection)
