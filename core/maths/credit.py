@@ -42,24 +42,9 @@ class CreditClaim(msgspec.Struct, frozen=True, gc=False):
 def deal(total: int, parts: Sequence[int]) -> list[int]:
     """Return the shares of ``total`` in proportion to ``parts``, by largest remainder; the earlier first on a tie.
 
-    Parameters
-    ----------
-    total
-        What is dealt, 0 or more.
-    parts
-        Shape (n,): 0 or more each, not all 0.
-
-    Returns
-    -------
-    list of int
-        Shape (n,), adding up to ``total``.
-
-    References
-    ----------
+    Both are 0 or more, and not all parts 0.
     M. L. Balinski and H. P. Young, Fair Representation, 1982 (Hamilton's method).
 
-    Examples
-    --------
     >>> deal(1_000_000, [1, 1, 1])
     [333334, 333333, 333333]
     """

@@ -73,11 +73,7 @@ def decimal_text(value: Decimal) -> str:
 
 
 def added(rewards: Iterable[float | None]) -> Decimal | None:
-    """Return the sum of what was paid; None where nothing was.
-
-    >>> added([0.1] * 10), added([None, 0.0, None]), added([None])
-    (Decimal('1.0'), Decimal('0.0'), None)
-    """
+    """Return the sum of what was paid; None where nothing was."""
     return next(reversed(running(rewards)), None)
 
 

@@ -65,31 +65,14 @@ _FACTORS: Final[Mapping[StepOutcome | None, float]] = {
 def step(histories: Iterable[ModelHistory], rated: Rated) -> Update:
     """Return the update that one more evaluation adds to a layer.
 
-    Parameters
-    ----------
-    histories
-        One for each evaluator that rated the layer before, in any order. Their number is what this takes time for;
-        how many evaluations there were does not matter.
-    rated
-        The evaluation.
+    ``histories`` has one for each evaluator that rated the layer before, in any order. Their number is what this
+    takes time for; how many evaluations there were does not matter. The ``history`` of the update replaces the
+    evaluator's, or joins them. ``bonus = basic + implementation + signed score``, where basic is 1 for a success and
+    -0.2 for a failure (seed document 001, "Metrics Application and Reward Propagation").
 
-    Returns
-    -------
-    Update
-        ``update.history`` replaces the evaluator's history, or joins them.
-
-    Notes
-    -----
-    ``bonus = basic + implementation + signed score``, where basic is 1 for a success and -0.2 for a failure (seed
-    document 001, "Metrics Application and Reward Propagation").
-
-    Examples
-    --------
     >>> first = step([], Rated(outcome="success", score=0.5, rater="mara", model="judge-1", at_ms=0))
     >>> first.bonus, first.rater
     (5.5, 'judge-1')
-    >>> step([first.history], Rated(outcome="failure", score=None, rater=None, model=None, at_ms=0)).bonus
-    -0.2
     """
     name = evaluator(rated.rater, rated.model)
     earned, history = implementation_bonus(histories, name, rated.outcome)
@@ -109,11 +92,7 @@ def step(histories: Iterable[ModelHistory], rated: Rated) -> Update:
 
 
 def signed_score(outcome: EvaluationOutcome, score: float | None) -> float:
-    """Return a score, or its default, negated for a failure.
-
-    >>> signed_score("success", None), signed_score("failure", 0.7)
-    (1.0, -0.7)
-    """
+    """Return a score, or its default, negated for a failure."""
     from_0 = normalized(outcome, score)
     return from_0 if outcome == "success" else -from_0
 
@@ -128,13 +107,7 @@ def normalized(outcome: EvaluationOutcome, score: float | None) -> float:
 
 
 def gained(quality: Quality, update: Update) -> Quality:
-    """Return a layer's quality, or a head's, with one more update.
-
-    >>> rated = Rated(outcome="success", score=1.0, rater="mara", model=None, at_ms=7)
-    >>> gained(Quality(), step([], rated))
-    Quality(retrievals=1, successes=1, failures=0, bonus=6.0, last_rated_ms=7, last_rater='mara', \
-usage_context='success reward')
-    """
+    """Return a layer's quality, or a head's, with one more update."""
     return total([update], quality)
 
 
@@ -205,27 +178,11 @@ def implementation_bonus(
 ) -> tuple[ImplementationBonus, ModelHistory]:
     """Return the bonus of an evaluator's attempt on a layer, and its history after it.
 
-    Parameters
-    ----------
-    histories
-        Those of all who rated the layer before, in any order.
-    model
-        Whose attempt it is.
-    outcome
-        A success is worth 5 points, a partial one 2; a failure earns none.
-
-    Notes
-    -----
-    With ``p`` the share of successes among all attempts, this one counted:
+    ``histories`` are those of all who rated the layer before, in any order. A success is worth 5 points, a partial
+    one 2; a failure earns none. With ``p`` the share of successes among all attempts, this one counted:
     ``final = min(25, round(w * min(3, rarity) * (base + comparative)))``, where ``w`` is `wilson_adjustment`,
     ``rarity = 1 / max(0.1, p)``, and ``comparative = min(10, 20 * (own rate - mean rate of the others))`` where those
     succeed in less than half and less often. Facts of KAIROS, ``kairos_stats`` of the conformance vectors.
-
-    Examples
-    --------
-    >>> earned, history = implementation_bonus([], "judge-1", "success")
-    >>> earned.final, history.attempts
-    (4, 1)
     """
     known = list(histories)
     mine = _attempted(known, model, outcome)
@@ -287,9 +244,6 @@ def wilson_adjustment(attempts: int, successes: int) -> float:
     """Return one half plus the lower end of Wilson's 95 % interval of a success rate; from 0.5 to 1.5.
 
     E. B. Wilson, 1927, https://doi.org/10.1080/01621459.1927.10502953, with z = 1.96.
-
-    >>> wilson_adjustment(0, 0), round(wilson_adjustment(10, 10), 12)
-    (0.5, 1.222459831233)
     """
     if attempts == 0:
         return 0.5
@@ -305,9 +259,6 @@ def healer_bonus(improvements: int | None, n_healers: int, kind: str) -> int:
 
     ``improvements`` None = the healer is not known. Of another ``kind`` than `Improvement` it earns as a
     clarification does.
-
-    >>> healer_bonus(3, 1, "correct"), healer_bonus(None, 2, "correct")
-    (10, 0)
     """
     if improvements is None:
         return 0
@@ -316,11 +267,7 @@ def healer_bonus(improvements: int | None, n_healers: int, kind: str) -> int:
 
 
 def quality_score(description: str, task: str, type_: str, tags: Sequence[str]) -> QualityScore:
-    """Score a layer by its words: four parts of at most 10 points.
-
-    >>> quality_score("strict mode", "security review", "pattern", ["docker"]).total
-    28
-    """
+    """Score a layer by its words: four parts of at most 10 points."""
     described, requested = description.lower(), task.lower()
     parts = (
         _specificity(described, requested, type_),
@@ -368,11 +315,7 @@ def _tagged(tags: Sequence[str], words: Iterable[str]) -> bool:
 
 
 def quality_word(total: float) -> QualityWord:
-    """Return the word for the points of `quality_score`.
-
-    >>> quality_word(30), quality_word(19.999), quality_word(0)
-    ('excellent', 'basic', 'below_threshold')
-    """
+    """Return the word for the points of `quality_score`."""
     if total >= 30:
         return "excellent"
     if total >= 25:
@@ -385,11 +328,7 @@ def quality_word(total: float) -> QualityWord:
 def step_quality(
     description: str, task: str, type_: str, tags: Sequence[str], outcome: StepOutcome | None
 ) -> StepQuality:
-    """Return a layer's points and their word after an execution; ``outcome`` None = it was not executed.
-
-    >>> step_quality("Fix docker error", "configuration", "pattern", [], "success")
-    StepQuality(score=9, quality='excellent')
-    """
+    """Return a layer's points and their word after an execution; ``outcome`` None = it was not executed."""
     points = quality_score(description, task, type_, tags).total
     factor = _FACTORS[outcome]
     base = max(1, _rounded(points / 10))
@@ -399,11 +338,7 @@ def step_quality(
 
 
 def layer_quality(layer: Layer, outcome: StepOutcome | None) -> StepQuality:
-    """Return `step_quality` of a layer, with KAIROS's words for what it doesn't say of itself.
-
-    >>> layer_quality(Layer(uid="aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"), "failure")
-    StepQuality(score=1, quality='basic')
-    """
+    """Return `step_quality` of a layer, with KAIROS's words for what it doesn't say of itself."""
     return step_quality(
         layer.label or "Knowledge step", layer.task or "general", layer.type or "context", layer.tags, outcome
     )
