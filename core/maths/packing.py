@@ -52,23 +52,6 @@ def seed_places(keys: Sequence[str], seed_arms: Collection[str]) -> Ints:
     """Return the indexes of the seeds among sorted ``keys``, ascending; seeds that are no arms yet are left out.
 
     It finds excluded arms, too.
-
-    Parameters
-    ----------
-    keys : sequence of str
-        Ids of the arms, ascending.
-    seed_arms : collection of str
-        Ids of the learner's seeds, in any order.
-
-    Returns
-    -------
-    array of int, shape (n_seeds,)
-        Indexes among ``keys``.
-
-    Examples
-    --------
-    >>> seed_places(("tool:a:a", "tool:b:b", "tool:c:c"), ("tool:c:c", "tool:x:x", "tool:a:a")).tolist()
-    [0, 2]
     """
     candidates = {(bisect_left(keys, seed), seed) for seed in seed_arms}
     places = sorted(index for index, seed in candidates if index < len(keys) and keys[index] == seed)
@@ -88,36 +71,11 @@ def order_selected(
 
     Seeds by id, then arms below ``min_pulls`` with fewest pulls first (ties: higher draw), then all others by
     draw, highest first, and the excluded arms by id. Equal draws are ordered by id. With ``leading``, only so many
-    from the front (or a few more) are put in order, which is much quicker where they are few.
+    from the front (or a few more) are put in order, which is much quicker where they are few. ``seeds`` and
+    ``excluded`` are indexes, ascending, none in both; ``pulls`` and ``draws`` are those of each arm.
 
-    Parameters
-    ----------
-    seeds : array of int, shape (n_seeds,)
-        Indexes of the seeds, ascending.
-    pulls : array of int, shape (n_arms,)
-        Observations of each arm, 0 or more.
-    draws : array of float, shape (n_arms,)
-        One draw from each posterior, in [0, 1].
-    min_pulls : int
-        Pulls under which an arm is under-explored, 0 or more.
-    leading : int, optional
-        How many arms from the front must be in order; 0 is all of them.
-    excluded : array of int, shape (n_excluded,), optional
-        Indexes of the arms that a setting excludes; none of them is a seed.
-
-    Returns
-    -------
-    order : array of int, shape (n_ordered,)
-        Indexes of the arms in packing order, all of them without ``leading``.
-    n_under : int
-        How many follow the seeds because they are under-explored.
-
-    References
-    ----------
     W. R. Thompson, *Biometrika* 25, 1933, 285 (doi:10.1093/biomet/25.3-4.285): the draws.
 
-    Examples
-    --------
     >>> order, n_under = order_selected(np.array([1]), np.array([9, 9, 0, 9]), np.array([.2, .1, .3, .8]), 5)
     >>> order.tolist(), n_under
     ([1, 2, 3, 0], 1)
@@ -154,22 +112,6 @@ def _rising(value: Floats, n_needed: int) -> Ints:
 def order_baseline(seeds: Ints, shuffled: Ints, *, excluded: Ints = _NONE) -> Ints:
     """Return the order of a baseline run: seeds by id, the others as ``shuffled`` has them, excluded arms by id.
 
-    Parameters
-    ----------
-    seeds : array of int, shape (n_seeds,)
-        Indexes of the seeds, ascending.
-    shuffled : array of int, shape (n_arms,)
-        All indexes in random order.
-    excluded : array of int, shape (n_excluded,), optional
-        Indexes of the arms that a setting excludes, ascending; none of them is a seed.
-
-    Returns
-    -------
-    array of int, shape (n_arms,)
-        Places in packing order.
-
-    Examples
-    --------
     >>> order_baseline(np.array([1]), np.array([2, 1, 0])).tolist()
     [1, 2, 0]
     """
@@ -182,28 +124,10 @@ def order_baseline(seeds: Ints, shuffled: Ints, *, excluded: Ints = _NONE) -> In
 def fill(cost: Ints, n_seeds: int, budget_tokens: int, k: int) -> Bools:
     """Return which arms go in; ``cost`` and the answer are in packing order, the first ``n_seeds`` being seeds.
 
-    Parameters
-    ----------
-    cost : array of int, shape (n_arms,)
-        Tokens of each arm in packing order, 0 or more.
-    n_seeds : int
-        How many from the front go in whether or not they fit.
-    budget_tokens : int
-        Tokens that may go in, seeds included; 0 is unlimited.
-    k : int
-        Arms that may go in, seeds included; 0 is unlimited.
+    Seeds go in whether or not they fit, and count against the tokens and the arms that may go in (0 = unlimited).
 
-    Returns
-    -------
-    array of bool, shape (n_arms,)
-        Whether each goes in, in packing order.
-
-    Examples
-    --------
     >>> fill(np.array([5, 7, 4, 1, 1]), 1, 10, 0).tolist()
     [True, False, True, True, False]
-    >>> fill(np.array([5, 7, 4, 1, 1]), 1, 0, 2).tolist()
-    [True, True, False, False, False]
     """
     packed = np.zeros(len(cost), dtype=np.bool_)
     packed[:n_seeds] = True
@@ -241,22 +165,7 @@ def _fill_rest(packed: Bools, cost: Ints, start: int, left: int, room: int) -> N
 
 
 def generator(seed: int) -> np.random.Generator:
-    """Return the generator of a seed.
-
-    Parameters
-    ----------
-    seed : int
-        From 0 to 2^128 - 1.
-
-    Returns
-    -------
-    numpy.random.Generator
-
-    Raises
-    ------
-    InvalidInput
-        The seed is outside its limits.
-    """
+    """Return the generator of a seed; raise `InvalidInput` outside 0 to 2^128 - 1."""
     if not 0 <= seed < 1 << MAX_SEED_BITS:
         raise InvalidInput(
             f"seed must be a whole number from 0 to 2^{MAX_SEED_BITS} - 1, got {seed}.",

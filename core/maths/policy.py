@@ -144,27 +144,8 @@ class PackedArms:
 def pack(columns: ArmColumns, settings: LearnerSettings, *, seed: int) -> PackedArms:
     """Decide about every arm of ``columns`` (sorted by id, as the store hands them out).
 
-    Parameters
-    ----------
-    columns : ArmColumns of n_arms
-        Counts of every arm on offer, sorted by id.
-    settings : LearnerSettings
-        Phase, baseline rate, budget, k, min_pulls, seeds and excluded arms in force.
-    seed : int
-        Of the random generator, from 0 to 2^128 - 1; the same one decides the same.
+    The same ``seed``, from 0 to 2^128 - 1, decides the same; another raises `InvalidInput`.
 
-    Returns
-    -------
-    PackedArms
-        What went in, in which order, by which draws.
-
-    Raises
-    ------
-    InvalidInput
-        If ``seed`` is outside its range.
-
-    References
-    ----------
     W. R. Thompson, *Biometrika* 25, 1933, 285 (doi:10.1093/biomet/25.3-4.285).
     """
     rng = generator(seed)  # `coin_and_draws` draws in the same order
@@ -275,19 +256,6 @@ def select(columns: ArmColumns, settings: LearnerSettings, *, seed: int, revisio
     References
     ----------
     W. R. Thompson, *Biometrika* 25, 1933, 285 (doi:10.1093/biomet/25.3-4.285).
-
-    Examples
-    --------
-    >>> from core.columns import UNKNOWN
-    >>> one, many = np.array([1_000_000, 3_000_000]), np.array([40, 60])
-    >>> arms = ArmColumns(
-    ...     keys=("file:workspace:a.md", "tool:fs:Read"), types=("file", "tool"),
-    ...     prior_alpha_micro=one, prior_beta_micro=one, base_alpha_micro=one, base_beta_micro=one,
-    ...     success_micro=one, failure_micro=one, pulls=many, part_micro=0 * many, inclusions=many,
-    ...     token_cost=np.array([500, UNKNOWN]), epoch=one * 0, last_at_ms=many)
-    >>> chosen = select(arms, LearnerSettings(baseline_rate=0.0, budget_tokens=400), seed=0)
-    >>> [(decision.arm, decision.reason) for decision in chosen.decisions]
-    [('tool:fs:Read', 'seed'), ('file:workspace:a.md', 'budget')]
     """
     packed = pack(columns, settings, seed=seed)
     return _selection_of(packed, columns, settings, seed=seed, revision=revision)

@@ -31,25 +31,8 @@ _BAND_OF: Final = np.searchsorted(_FLOORS, np.arange(BAND_FLOORS[-1] + 1), side=
 
 
 def band_index(pulls: Ints) -> Ints:
-    """Return the index of each arm's band in `BANDS`, 0 (none) to 4 (very high).
+    """Return the index of each arm's band in `BANDS`, 0 (none) to 4 (very high); raise `InvalidInput` below 0 pulls.
 
-    Parameters
-    ----------
-    pulls : array of int, any shape
-        Observations of each arm, 0 or more.
-
-    Returns
-    -------
-    array of int, same shape
-        0 (none) to 4 (very high).
-
-    Raises
-    ------
-    InvalidInput
-        If a count is negative.
-
-    Examples
-    --------
     >>> band_index(np.array([0, 1, 4, 5, 19, 20, 49, 50])).tolist()
     [0, 1, 1, 2, 2, 3, 3, 4]
     """
@@ -64,23 +47,6 @@ def band_index(pulls: Ints) -> Ints:
 def pulls_to_next(pulls: Ints) -> Ints:
     """Return the pulls an arm still needs to reach the next band; 0 in the highest.
 
-    Parameters
-    ----------
-    pulls : array of int, any shape
-        Observations of each arm, 0 or more.
-
-    Returns
-    -------
-    array of int, same shape
-        Pulls, 0 or more.
-
-    Raises
-    ------
-    InvalidInput
-        If a count is negative.
-
-    Examples
-    --------
     >>> pulls_to_next(np.array([0, 1, 19, 20, 50, 99])).tolist()
     [1, 4, 1, 30, 0, 0]
     """
@@ -88,23 +54,7 @@ def pulls_to_next(pulls: Ints) -> Ints:
 
 
 def typical_width_below(band: Ints) -> Floats:
-    """Return the documented upper width of each band; infinite without a limit.
-
-    Parameters
-    ----------
-    band : array of int, any shape
-        Indexes in `BANDS`, 0 to 4.
-
-    Returns
-    -------
-    array of float, same shape
-        Widths of 95 % intervals, in (0, 1] or infinite.
-
-    Examples
-    --------
-    >>> typical_width_below(np.array([0, 1, 2, 4])).tolist()
-    [inf, inf, 0.4, 0.08]
-    """
+    """Return the documented upper width of each band's 95 % interval; infinite without a limit."""
     widths = [TYPICAL_WIDTHS[name] for name in BANDS]
     limits = np.array([math.inf if width is None else width[1] for width in widths])
     return limits[band]

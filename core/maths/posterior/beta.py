@@ -35,49 +35,13 @@ _HIGHEST_DENSITY_STEPS: Final = 200
 
 
 def mean(alpha: ArrayLike, beta: ArrayLike) -> Floats:
-    """Return the expected value, ``alpha / (alpha + beta)``.
-
-    Parameters
-    ----------
-    alpha : array_like of float, any shape
-        Successes and prior, above 0.
-    beta : array_like of float, any shape
-        Failures and prior, above 0.
-
-    Returns
-    -------
-    array of float, broadcast shape
-        In (0, 1).
-
-    Examples
-    --------
-    >>> float(mean(3, 1))
-    0.75
-    """
+    """Return the expected value, ``alpha / (alpha + beta)``, in (0, 1)."""
     a, b = _parts(alpha, beta)
     return np.asarray(a / (a + b))
 
 
 def variance(alpha: ArrayLike, beta: ArrayLike) -> Floats:
-    """Return the variance, ``alpha beta / ((alpha + beta)^2 (alpha + beta + 1))``.
-
-    Parameters
-    ----------
-    alpha : array_like of float, any shape
-        Successes and prior, above 0.
-    beta : array_like of float, any shape
-        Failures and prior, above 0.
-
-    Returns
-    -------
-    array of float, broadcast shape
-        In [0, 1/4).
-
-    Examples
-    --------
-    >>> float(variance(3, 1))
-    0.0375
-    """
+    """Return the variance, ``alpha beta / ((alpha + beta)^2 (alpha + beta + 1))``, in [0, 1/4)."""
     a, b = _parts(alpha, beta)
     weight = a + b
     return np.asarray((a / weight) * (b / weight) / (weight + 1))
@@ -114,34 +78,13 @@ def density(alpha: ArrayLike, beta: ArrayLike, x: ArrayLike) -> Floats:
 
 
 def log_density(alpha: ArrayLike, beta: ArrayLike, x: ArrayLike) -> Floats:
-    """Return the logarithm of the density; -inf outside [0, 1].
+    """Return the natural logarithm of the density; -inf outside [0, 1].
 
     The textbook sum ``(alpha - 1) log x + (beta - 1) log(1 - x) - log B(alpha, beta)`` cancels: at
     Beta(1e7, 1e7) its terms are 1e7 and the result is off by 1e-9. Here the sum is rearranged, after
     Loader, into a deviance and Stirling corrections, each small and positive.
 
-    Parameters
-    ----------
-    alpha : array_like of float, any shape
-        Successes and prior, above 0.
-    beta : array_like of float, any shape
-        Failures and prior, above 0.
-    x : array_like of float, any shape
-        Where to look.
-
-    Returns
-    -------
-    array of float, broadcast shape
-        Natural logarithms.
-
-    References
-    ----------
     C. Loader, *Fast and Accurate Computation of Binomial Probabilities*, 2000.
-
-    Examples
-    --------
-    >>> float(log_density(2, 2, 0.5)) == math.log(1.5)
-    True
     """
     a, b = _parts(alpha, beta)
     a, b, x = np.broadcast_arrays(a, b, np.asarray(x, dtype=np.float64))
@@ -156,54 +99,14 @@ def log_density(alpha: ArrayLike, beta: ArrayLike, x: ArrayLike) -> Floats:
 
 
 def cumulative(alpha: ArrayLike, beta: ArrayLike, x: ArrayLike) -> Floats:
-    """Return the probability of a value at or below ``x``.
-
-    Parameters
-    ----------
-    alpha : array_like of float, any shape
-        Successes and prior, above 0.
-    beta : array_like of float, any shape
-        Failures and prior, above 0.
-    x : array_like of float, any shape
-        Where to look; below 0 counts as 0, above 1 as 1.
-
-    Returns
-    -------
-    array of float, broadcast shape
-        Probabilities in [0, 1], by SciPy's `betainc`.
-
-    Examples
-    --------
-    >>> float(cumulative(1, 1, 0.25))
-    0.25
-    """
+    """Return the probability of a value at or below ``x``, in [0, 1]; below 0 counts as 0, above 1 as 1."""
     return np.asarray(
         scipy.special.betainc(*_parts(alpha, beta), np.clip(np.asarray(x, dtype=np.float64), 0, 1))
     )
 
 
 def quantile(alpha: ArrayLike, beta: ArrayLike, prob: ArrayLike) -> Floats:
-    """Return the ``x`` below which the probability ``prob`` lies.
-
-    Parameters
-    ----------
-    alpha : array_like of float, any shape
-        Successes and prior, above 0.
-    beta : array_like of float, any shape
-        Failures and prior, above 0.
-    prob : array_like of float, any shape
-        Probabilities in [0, 1].
-
-    Returns
-    -------
-    array of float, broadcast shape
-        In [0, 1], by SciPy's `betaincinv`.
-
-    Examples
-    --------
-    >>> float(quantile(1, 1, 0.2))
-    0.2
-    """
+    """Return the ``x`` in [0, 1] below which the probability ``prob`` in [0, 1] lies."""
     result = np.array(
         scipy.special.betaincinv(*_parts(alpha, beta), np.asarray(prob, dtype=np.float64)), dtype=np.float64
     )
@@ -288,28 +191,7 @@ class IntervalTable:
 
 
 def normal_interval(alpha: ArrayLike, beta: ArrayLike) -> tuple[Floats, Floats]:
-    """Return the normal approximation that OpenClaw shows: mean ± 1.96 standard deviations, clamped to [0, 1].
-
-    Parameters
-    ----------
-    alpha : array_like of float, any shape
-        Successes and prior, above 0.
-    beta : array_like of float, any shape
-        Failures and prior, above 0.
-
-    Returns
-    -------
-    lower : array of float, broadcast shape
-        In [0, 1].
-    upper : array of float, broadcast shape
-        In [0, 1].
-
-    Examples
-    --------
-    >>> lower, upper = normal_interval(3, 1)
-    >>> round(float(lower), 3), float(upper)
-    (0.37, 1.0)
-    """
+    """Return the normal approximation that OpenClaw shows: mean ± 1.96 standard deviations, clamped to [0, 1]."""
     middle, spread = mean(alpha, beta), NORMAL_Z * np.sqrt(variance(alpha, beta))
     return np.clip(middle - spread, 0, 1), np.clip(middle + spread, 0, 1)
 
