@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from core.explained.table import Table, count, text, time
+from core.explained.table import Table, count, text, time, time_words
 from core.records.counts import number_of
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def limits(one: TrialVerdict) -> list[str]:
     sentences += [
         f"{number_of(counts.with_arm, 'run')} with it and {counts.without:,} without it {words}."
         for counts, words in (
-            (shown.missing, "are missing"),
+            (shown.missing, f"are missing{_span(shown.missing_ms)}"),
             (shown.not_followed, "did not follow their side"),
             (shown.n_attempts_again, "are attempts of a block that was tried again"),
         )
@@ -93,6 +93,11 @@ def limits(one: TrialVerdict) -> list[str]:
     sentences += [] if one.planned else [UNPLANNED]
     sentences += [ALONE] if shown.alone else []
     return sentences if one.past is None else [*sentences, PAST[one.past]]
+
+
+def _span(times: tuple[int, int] | None) -> str:
+    """Return the words for the time of missing runs; '' = unknown."""
+    return "" if times is None else f", from {time_words(times[0])} to {time_words(times[1])}"
 
 
 def verdicts(row: TrialRow) -> list[str]:

@@ -258,7 +258,8 @@ class TrialFigures:
     blocks alone; None where none is missing. ``these`` is of these tasks, at the planned end.
     ``tokens`` and ``money`` are the per cent that the arm adds to the cost of a task. ``n_costs`` counts the tasks
     with known tokens on both sides. ``p_value`` is that of "no effect", valid at every reading. ``shrunk`` is the
-    effect drawn towards those of the other arms of the plan.
+    effect drawn towards those of the other arms of the plan. ``missing_ms`` are the first and the last time of a
+    missing run; None where none is known.
     """
 
     arm: str
@@ -277,6 +278,7 @@ class TrialFigures:
     n_planned: int | None
     n_attempts_again: BySide
     missing: BySide
+    missing_ms: tuple[int, int] | None
     not_followed: BySide
     n_used: int
     n_could_not_tell: int

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.columns import Floats
+from core.explained.trials import limits
 from core.maths.statistics.trials import figures
 from core.maths.statistics.trials.cells import grade_of
 from core.records.times import DAY_MS
-from core.records.trial import BySide, Cell, TrialFigures, TrialTask
+from core.records.trial import BySide, Cell, TrialFigures, TrialTask, TrialVerdict
 from tests.statistics.trials.worlds import cells_of, grades_of, plan_of, with_sides_swapped
 
 GRADES = st.integers(0, 2**32 - 1).map(lambda seed: grades_of(seed, 24, (seed % 3 - 1) * 0.3))
@@ -125,6 +126,16 @@ def test_a_limit_counts_as_a_failure() -> None:
     grades = np.ones((2, 40, 3))
     cells = cells_of(grades, lambda one: replace(one, grade=None, end="limit") if one.side == "with" else one)
     assert only(cells, 40).word == "harms"
+
+
+def test_missing_runs_show_their_side_and_time() -> None:
+    grades = grades_of(3, 30)
+    grades[0, 5:9, 0] = math.nan
+    cells = [replace(one, at_ms=int(one.task[1:])) for one in cells_of(grades)]
+    shown = only(cells, 30)
+    assert (shown.missing, shown.missing_ms) == (BySide(with_arm=4, without=0), (5, 8))
+    with_words = TrialVerdict(figures=shown, smallest=15.0, planned=True)
+    assert "4 runs with it and 0 without it are missing, from 1970-01-01" in " ".join(limits(with_words))
 
 
 def test_a_task_that_was_passed_over_is_missing() -> None:

@@ -129,6 +129,8 @@ class _Judged:
         """Return the figures, with the effect as it is drawn towards those of other arms."""
         pairs, why = self.pairs, self.why()
         graded = [one for one in pairs.cells if one.grade is not None]
+        missing = [one for one in pairs.cells if one.grade is None]
+        missing_ms = [one.at_ms for one in missing if one.at_ms is not None]
         tokens = pairs.log_ratios(lambda cell: cell.tokens)
         return TrialFigures(
             arm=pairs.arm,
@@ -148,7 +150,8 @@ class _Judged:
             tasks=pairs.paired,
             n_planned=pairs.n_planned,
             n_attempts_again=_by_side(cell for one in pairs.blocks for cell in one.again),
-            missing=_by_side(one for one in pairs.cells if one.grade is None),
+            missing=_by_side(missing),
+            missing_ms=(min(missing_ms), max(missing_ms)) if missing_ms else None,
             not_followed=_by_side(one for one in graded if was_followed(one) is False),
             n_used=sum(one.side == "with" and was_used(one) is True for one in graded),
             n_could_not_tell=sum(not task.could_tell for task in pairs.paired),
