@@ -133,7 +133,6 @@ class ArmscopeTools(BaseCallbackHandler, Generic[_T]):
                 step.request.shows([tool for tool in tools if is_free or name_of(tool) in ours])
 
     def on_llm_end(self, response: Any, *, parent_run_id: UUID | None = None, **_options: Any) -> None:
-        """Read the answer of a model."""
         if (step := self._steps.get(parent_run_id)) is not None:
             message = getattr(response.generations[0][0], "message", None)
             step.request.read(message, owner="sub-agent" if step.in_tool else "agent")

@@ -232,9 +232,7 @@ WRONG: Final = (
 
 
 def paid_for(calls: Iterable[str], dice: Dice) -> list[Step]:
-    """Return the steps of a run at the support desk: a little for each tool that is new to the ticket, 1 for a good
-    end.
-    """
+    """Return the steps of a run at the support desk: a little for each new tool, and 1 for a good end."""
     names = dict.fromkeys(calls)
     steps = [step(index, name, DESK_REWARD) for index, name in enumerate(names)]
     return [*steps, step(len(steps), "submit", float(dice.random() < _DESK_SUCCESS), finished=True)]

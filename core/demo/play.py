@@ -75,10 +75,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Played:
-    """A played world. ``saved_percent`` are the planned savings without noise, at one mix of models and channels.
-
-    It is 0 where there is nothing to compare.
-    """
+    """A played world, with the planned savings without noise at one mix of models and channels; 0 without any."""
 
     runs: int
     saved_percent: float
@@ -168,7 +165,6 @@ class _Player:
             heapq.heappush(self._due, (act.at_ms, self._n_acts, act))
 
     def act_until(self, at_ms: int) -> None:
-        """Yield the acts of all people up to an instant."""
         while self._due and self._due[0][0] <= at_ms:
             act = heapq.heappop(self._due)[2]
             self._clock.now_ms = act.at_ms

@@ -64,11 +64,7 @@ PROB_USAGE_UNKNOWN: Final = 0.02
 
 
 def at_day(day: float) -> int:
-    """The instant so many days after the world's beginning, in UTC milliseconds.
-
-    >>> at_day(30) == END_MS
-    True
-    """
+    """The instant so many days after the world's beginning, in UTC milliseconds."""
     return START_MS + round(day * DAY_MS)
 
 
@@ -114,15 +110,12 @@ class Planted:
 
     @property
     def final_prob(self) -> float:
-        """The truth at the world's end."""
         return self.prob if self.drifts_to is None else self.drifts_to
 
     def prob_at(self, at_ms: int) -> float:
-        """The truth at an instant."""
         return self.prob if at_ms < DRIFT_MS else self.final_prob
 
     def is_offered(self, at_ms: int, *, to_health_check: bool = False) -> bool:
-        """Return whether the agent offers it at a time."""
         is_idle = self.idle_from_day is not None and at_ms >= at_day(self.idle_from_day)
         return at_ms >= at_day(self.since_day) and (to_health_check or not is_idle)
 

@@ -269,9 +269,7 @@ class OpenclawMentions(Mentions):
 
 
 def _pattern(prefix: str) -> re.Pattern[str]:
-    """Return the prefix as a literal pattern; if the cut left half a character, any character with that half
-    matches.
-    """
+    """Return the prefix as a literal pattern, in which half a character matches all that begin with that half."""
     last = ord(prefix[-1])
     if not 0xD800 <= last < 0xDC00:
         return re.compile(re.escape(prefix))

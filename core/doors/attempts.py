@@ -573,7 +573,6 @@ class Attempts:
             release()
 
     def counts(self) -> SpoolCounts:
-        """Return the numbers of runs that are not recorded."""
         return self.spool.counts()
 
     def _same_process(self) -> None:
@@ -605,7 +604,6 @@ class _Known:
         self._budget_tokens = 0
 
     def is_due(self, now_s: float) -> bool:
-        """Return whether the settings are to be read again."""
         if self._asked_s is not None and (self.settings is None or now_s - self._asked_s < _KNOWN_S):
             return False
         self._asked_s = now_s

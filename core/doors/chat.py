@@ -181,11 +181,7 @@ def _split(rest: str, listed: Sequence[str]) -> tuple[str, float]:
 
 
 def _parts(rest: str) -> tuple[str, str]:
-    """Split off a number at the end; return the text and "" if there is none.
-
-    >>> _parts("bash 0.5"), _parts("read me"), _parts("1")
-    (('bash', '0.5'), ('read me', ''), ('1', ''))
-    """
+    """Split off a number at the end; return the text and "" if there is none."""
     name, _, last = rest.rpartition(" ")
     is_number = name and _LOOKS_LIKE_A_NUMBER.fullmatch(last)
     return (trimmed(name), last) if is_number else (rest, "")
@@ -199,10 +195,7 @@ def _arm_text(rest: str) -> str:
 
 
 def _arm_of(text: str, listed: Sequence[str]) -> str:
-    """Return the only arm with this id, label or part of an id, in any case.
-
-    An id is returned as it is: the flow lists near matches if it is unknown.
-    """
+    """Return the only arm with this id, label or part of an id; an id as it is: the flow lists near ones."""
     if ":" in text:
         return text
     matches = _matching(text, listed) or [key for key in listed if text.casefold() in key.casefold()]
@@ -270,11 +263,6 @@ def _reset(requester: _Requester, rest: str) -> str:
 
 
 def _confirmation(rest: str) -> tuple[str, str | None]:
-    """Return scope and code.
-
-    >>> _confirmation("tools confirm ABC"), _confirmation("confirm ABC"), _confirmation("tools")
-    (('tools', 'ABC'), ('', 'ABC'), ('tools', None))
-    """
     scope, confirm, code = f" {rest}".rpartition(" confirm ")
     return (trimmed(scope), trimmed(code)) if confirm else (rest, None)
 

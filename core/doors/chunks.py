@@ -104,7 +104,6 @@ class Chunks:
         return messages
 
     def is_joined(self, message: object) -> bool:
-        """Return whether a message was joined here."""
         return id(message) in self._joined
 
     def _messages(self, chunk: object) -> list[object] | None:
@@ -131,7 +130,6 @@ class Chunks:
         return messages
 
     def rest(self) -> list[object]:
-        """Return what is left of all streams."""
         answers, self._open = list(self._open.values()), {}
         messages = [message for answer in answers for message in answer.taken()]
         self._joined |= {id(message): message for message in messages}

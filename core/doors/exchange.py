@@ -61,10 +61,6 @@ class HttpAnswer(NamedTuple):
 
 
 def json_answer(status: int, document: object, **headers: str) -> HttpAnswer:
-    """Return a document as an answer; underscores in the names of headers become hyphens.
-
-    >>> json_answer(405, {"ok": False}, allow="GET").headers
-    {'content-type': 'application/json', 'allow': 'GET'}
-    """
+    """Return a document as an answer; underscores in the names of headers become hyphens."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return HttpAnswer(status, json_bytes(document), {"content-type": JSON} | named)

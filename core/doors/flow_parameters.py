@@ -41,11 +41,7 @@ def words_of(flow: str) -> str:
 
 
 def summary_of(flow: str) -> str:
-    """Return the first line of the docstring of a flow.
-
-    >>> summary_of("core.flows.corrections:note")
-    'Write a note about an arm; it moves no number.'
-    """
+    """Return the first line of the docstring of a flow, named like ``core.flows.corrections:note``."""
     return words_of(flow).partition("\n")[0]
 
 
@@ -64,11 +60,7 @@ def answer_of(flow: str) -> Any:  # noqa: ANN401 - a type
 
 @cache
 def signature_of(flow: str) -> Signature:
-    """Return the signature of the method of a learner that calls a flow.
-
-    >>> signature_of("core.flows.corrections:note")
-    <Signature (self, /, arm: str, text: str, *, key: str | None = None) -> core.records.corrections.NoteAnswer>
-    """
+    """Return the signature of the method of a learner that calls a flow."""
     positional = {one.arg for one in _definition(flow).args.args}
     parameters = [
         inspect.Parameter(

@@ -41,8 +41,6 @@ _NOT_FOUND: Final = 127
 
 
 class DataOptions(NamedTuple):
-    """The data that a command line names."""
-
     database: str | None = None
     learner: str | None = None
 

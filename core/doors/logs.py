@@ -180,11 +180,7 @@ def _short(path: str) -> str:
 
 
 def _as_json(fields: Mapping[str, Any]) -> str:
-    r"""Return a line of JSON; other characters than printable ASCII are escaped.
-
-    >>> _as_json({"event": "act", "learner": "a\nb"})
-    '{"event": "act", "learner": "a\\nb"}'
-    """
+    """Return a line of JSON; other characters than printable ASCII are escaped."""
     return json.dumps(fields).replace("\x7f", "\\u007f")
 
 

@@ -88,11 +88,7 @@ def _joined(message: object, chunks: Chunks) -> list[object]:
 
 
 def text_of(arguments: object) -> str:
-    """Return arguments or a result as text; "" where JSON has no form of them.
-
-    >>> text_of({"a": 2}), text_of({(1, 2): 3})
-    ('{"a": 2}', '')
-    """
+    """Return arguments or a result as text; "" where JSON has no form of them."""
     if isinstance(arguments, str):
         return arguments
     try:

@@ -111,7 +111,6 @@ class Learner(LearnerProtocol):
 
     @property
     def context(self) -> Context:
-        """The context of its flows."""
         if self._is_closed:
             raise Closed(
                 f"Learner {self._name!r} is closed; nothing was done.",
@@ -176,7 +175,6 @@ class LateLearner(Learner):
 
     @property
     def context(self) -> Context:
-        """The context of its flows."""
         with self._opening:
             if not self._is_open and not self._is_closed:
                 self._context = open_context(self._settings)

@@ -50,7 +50,6 @@ class QortexCall(NamedTuple):
 
     @property
     def required(self) -> list[str]:
-        """The names of the required arguments."""
         return [one.name for one in msgspec.structs.fields(self.arguments) if one.required]
 
 
@@ -128,11 +127,6 @@ def call(service: Service, actor: Actor, name: str, arguments: object) -> Docume
 
 
 def _names(required: Sequence[str]) -> str:
-    """Return which arguments are required.
-
-    >>> _names(("learner", "arm_id")), _names(("session_id",))
-    ("'learner' and 'arm_id' are required", "'session_id' is required")
-    """
     quoted = [f"'{name}'" for name in required]
     return f"{' and '.join(quoted)} {'is' if len(quoted) == 1 else 'are'} required"
 

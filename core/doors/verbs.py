@@ -258,7 +258,6 @@ class Verb(msgspec.Struct, Generic[_P, _R], frozen=True, eq=False):
 
     @property
     def function(self) -> Callable[Concatenate[Context, _P], _R]:
-        """Return the flow of the verb."""
         return cast("Callable[Concatenate[Context, _P], _R]", resolve_name(self.address))
 
     @property

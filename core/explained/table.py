@@ -81,7 +81,6 @@ class Table(Generic[Row]):
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """The heads of all columns."""
         return tuple(one.head for one in self.fields.values())
 
     @property

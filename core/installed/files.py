@@ -48,8 +48,6 @@ _HALF: Final = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
 class UnreadFile(NamedTuple):
-    """A file that can't be read, and the reason."""
-
     path: Path
     reason: str
 
@@ -91,7 +89,6 @@ class FileReader:
 
     @property
     def unread(self) -> tuple[UnreadFile, ...]:
-        """Files and folders that were not read."""
         return tuple(self._unread.values())
 
     def skip(self, path: Path, reason: str) -> None:

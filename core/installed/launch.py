@@ -194,11 +194,9 @@ class LaunchFolder:
             (folder / name).unlink(missing_ok=True)
 
     def waiting(self, key: str) -> int:
-        """Return the number of selections that wait for a set of skills."""
         return len(_names(self.path / "prepared" / key))
 
     def discard(self) -> None:
-        """Remove all selections that wait."""
         for folder in _names(self.path / "prepared", ""):
             self.prepare(folder, ())
 
@@ -264,7 +262,6 @@ class LaunchFolder:
         return read_object(folder / begun[-1]) if not ended or at_ms <= max(ended) else None
 
     def sessions(self) -> frozenset[str]:
-        """Return the ids of all sessions that had a launch."""
         return frozenset(_names(self.path / "sessions", ""))
 
     @contextmanager

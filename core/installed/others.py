@@ -167,11 +167,7 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 def _is_denied(rules: Sequence[SkillRule], name: str) -> bool:
-    """Return whether the last rule that matches a name denies the skill; a rule to ask leaves it in the list.
-
-    >>> _is_denied([SkillRule("*", "allow"), SkillRule("draft-*", "deny")], "draft-letter")
-    True
-    """
+    """Return whether the last rule that matches a name denies the skill; a rule to ask leaves it in the list."""
     last = next((rule for rule in reversed(rules) if _matches(name, rule.pattern)), None)
     return last is not None and last.effect == "deny"
 

@@ -229,8 +229,6 @@ class PruneAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prune(NamedTuple):
-    """An answer, and the plans that make its edits."""
-
     answer: PruneAnswer
     plans: tuple[Plan, ...]
 

@@ -95,7 +95,6 @@ class SessionUse:
                 self.pending.remove(use)
 
     def is_within(self, folder: str) -> bool:
-        """Return whether the session ran in a folder or below it."""
         return self.folder is not None and (
             self.folder == folder or self.folder.startswith(f"{folder.rstrip('/')}/")
         )
@@ -106,7 +105,6 @@ class SessionUse:
         return (self.tools or set()) | {*self.uses}
 
     def began(self, at_ms: int | None) -> None:
-        """Note the time of a line."""
         if at_ms is not None and (self.started_ms is None or at_ms < self.started_ms):
             self.started_ms = at_ms
 

@@ -33,10 +33,7 @@ HOOKS = group("hook", words="List the hooks in an agent's settings, install or r
 
 
 class InstalledHook(msgspec.Struct, frozen=True, kw_only=True):
-    """A hook in the settings of an agent: the file, the command, and when it was installed or removed.
-
-    ``kept`` are changes of others since, which stay.
-    """
+    """A hook in the settings of an agent; ``kept`` are changes of others since it was installed, which stay."""
 
     file: str
     command: str | None

@@ -100,10 +100,7 @@ def _say(result: MachineInventory, *, whole: bool) -> None:
 
 
 class PruneUndo(msgspec.Struct, frozen=True, kw_only=True):
-    """Edits that were taken back, or would be.
-
-    ``left`` are keys that others changed since the edit, ``others`` their further changes. Both stay.
-    """
+    """Edits that are taken back; ``left`` are keys that others changed since, ``others`` their further changes."""
 
     number: int
     files: tuple[tuple[str, tuple[str, ...]], ...]

@@ -38,10 +38,7 @@ _SHOWN: Final = 3
 
 
 class SpoolRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Spool of one learner at one address; ``codes`` counts its rejected runs by error code, the most frequent first.
-
-    ``reasons`` are examples by uid: the latest of each of three codes.
-    """
+    """Spool of a learner; ``codes`` counts its rejected runs by error code, ``reasons`` are examples by uid."""
 
     address: str
     learner: str

@@ -43,14 +43,12 @@ class Held:
         self._in_memory = bytearray()
 
     def whole(self) -> bytes:
-        """Return all bytes."""
         if self.file is None:
             return bytes(self._in_memory)
         self.file.seek(0)
         return self.file.read()
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the bytes in pieces."""
         if self.file is None:
             yield bytes(self._in_memory)
             return
@@ -59,7 +57,6 @@ class Held:
             yield piece
 
     def close(self) -> None:
-        """Give back the room."""
         self._bodies.n_bytes -= self.n_bytes
         self.n_bytes = 0
         self._in_memory.clear()

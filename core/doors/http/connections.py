@@ -75,16 +75,13 @@ class Connections:
             self._make_room(_TURNS)
 
     def answered(self, one: _Bounded) -> None:
-        """Note that a connection asks nothing more, for now."""
         self._rests(one, self._between)
 
     def works(self, one: _Bounded) -> None:
-        """Note that a connection asks something."""
         self._new.pop(one, None)
         self._between.pop(one, None)
 
     def closed(self, one: _Bounded) -> None:
-        """Forget a connection."""
         self._n -= 1
         self.works(one)
 
@@ -175,7 +172,6 @@ class _Bounded(_Base):  # type: ignore[misc]  # uvicorn names no type
             self.connections_of_all.closed(self)
 
     def end(self) -> None:
-        """End the connection at once."""
         self.forget()
         if self.transport is not None:
             self.transport.abort()

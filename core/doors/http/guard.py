@@ -315,7 +315,6 @@ class Slots:
         self._n += 1
 
     def leave(self, token: int) -> None:
-        """Release a slot."""
         self._n -= 1
         self._taken[token] -= 1
         if not self._taken[token]:

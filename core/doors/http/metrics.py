@@ -204,11 +204,7 @@ def _arms(learners: Sequence[Shown]) -> _Metrics:
 
 
 def _labelled(pulls: Sequence[np.typing.NDArray[np.int64]]) -> list[list[int]]:
-    """Return the indexes of the arms of each learner that have labels, in their order.
-
-    >>> _labelled([np.array([3, 9]), np.array([5])])
-    [[0, 1], [0]]
-    """
+    """Return the indexes of the arms of each learner that have labels, in their order."""
     of = np.repeat(np.arange(len(pulls)), [len(some) for some in pulls])
     index = (
         np.concatenate([np.arange(len(some)) for some in pulls]) if pulls else np.array([], dtype=np.int64)

@@ -89,15 +89,7 @@ _LOG: Final = logging.getLogger("armscope")
 
 
 def worded(text: str) -> str:
-    """Return a sentence in the words of HTTP.
-
-    >>> worded("Use an id that armscope arms lists, or --create to make one on purpose.")
-    'Use an id that GET /api/v1/learners/NAME/arms lists, or "create": true to make one on purpose.'
-    >>> worded("Name one, for example: --learner support")
-    'Name one, for example: /api/v1/learners/support'
-    >>> worded("Import it with --phase passive: usage and times are read.")
-    'Import it with ?phase=passive: usage and times are read.'
-    """
+    """Return a sentence in the words of HTTP, such as ``"create": true`` for --create."""
     return _PATTERN.sub(_replaced, text)
 
 
@@ -186,12 +178,7 @@ class Full(TooMany):
 
 
 def status_of(problem: ArmscopeError) -> int:
-    """Return the HTTP status of an error.
-
-    >>> from core.errors import UnknownArm
-    >>> status_of(UnknownArm("There is no such arm.", next_step="Look."))
-    404
-    """
+    """Return the HTTP status of an error."""
     if isinstance(problem, Refusal):
         return problem.status
     return next((_STATUS[kind] for kind in type(problem).__mro__ if kind in _STATUS), 500)

@@ -84,12 +84,10 @@ class RouteText(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The name of its operation."""
         return self.id or self.verbs[0].name
 
     @property
     def summary(self) -> str:
-        """Return the summary of a route, by default that of its verb or of the verb with the same answer."""
         named = [one.words for one in (self.verb, self.answer) if isinstance(one, Verb)]
         return self.words or named[0]
 

@@ -81,13 +81,11 @@ class Lines:
         self._threads.start(self._read)
 
     async def read(self) -> AsyncIterator[bytes]:
-        """Yield the lines of the client, until it leaves."""
         while line := await self._incoming.get():
             if line.strip():
                 yield line.rstrip(b"\n")
 
     async def write(self, line: bytes) -> None:
-        """Write a line, once the client takes it."""
         async with self._writing:
             written = self._loop.create_future()
             self._threads.start(partial(self._write, line, written))
@@ -117,10 +115,7 @@ def _done(written: asyncio.Future[None]) -> None:
 
 
 class Proxy:
-    """Relay between one client and its servers.
-
-    ``problem`` is the error of the server that ended last, None if no server ended with an error.
-    """
+    """Relay between one client and its servers; ``problem`` is the error of the server that ended last."""
 
     def __init__(
         self, servers: Sequence[Upstream], session: ProxySession, lines: Lines, *, is_named: bool

@@ -120,11 +120,7 @@ _QORTEX: Final[Mapping[str, Schema]] = {
 
 
 def qortex_schema(name: str) -> Schema:
-    """Return the schema of one of qortex's tools.
-
-    >>> qortex_schema("session_end")["required"]
-    ['session_id']
-    """
+    """Return the schema of one of qortex's tools."""
     return {
         "type": "object",
         "additionalProperties": False,
@@ -171,11 +167,7 @@ VERSIONS: Final = _own(("arm",), **Verbs.versions.fields)
 
 
 def filters_of(name: str) -> list[str]:
-    """Return the names of the filters of a list.
-
-    >>> filters_of("acts")
-    ['from', 'to', 'since', 'actor', 'action']
-    """
+    """Return the names of the filters of a list."""
     return list(chain.from_iterable(query_fields(verb(LISTS[name]).input)))
 
 

@@ -46,11 +46,7 @@ def agent(name: str) -> Actor:
 
 
 def allowances(text: str | None) -> frozenset[str]:
-    """Return the names of `ALLOWABLE` in the option ``--allow``.
-
-    >>> sorted(allowances("reset, export"))
-    ['export', 'reset']
-    """
+    """Return the names of `ALLOWABLE` in the option ``--allow``."""
     named = frozenset(name.strip() for name in (text or "").split(",") if name.strip())
     unknown = sorted(named.difference(ALLOWABLE))
     if unknown:

@@ -136,13 +136,11 @@ class ProxySession:
         return run
 
     def refuses(self, key: str) -> bool:
-        """Return whether a person excluded an arm."""
         selection = self._run.selection
         decisions = () if selection is None else selection.decisions
         return any(one.arm == key and one.reason == "excluded" for one in decisions)
 
     def ended(self, run: OpenRun, *, failed: bool) -> None:
-        """Note the end of a call."""
         run.n_open -= 1
         run.n_failed += failed
         run.n_done += not failed

@@ -102,7 +102,6 @@ class Upstream:
         return self._task
 
     def send(self, line: bytes) -> None:
-        """Send a message."""
         self._outgoing.put_nowait(line)
 
     async def end(self) -> None:

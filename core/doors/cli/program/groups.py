@@ -74,7 +74,6 @@ class Program(TyperGroup):
     """The program, whose help lists commands by section."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - Typer does not export its context
-        """Return the names of all commands, in the order of their sections."""
         return [name for _, names in sections(super().list_commands(ctx)) for name in names]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - not exported by Typer either
@@ -85,17 +84,13 @@ class Program(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - not exported by Typer either
-        """Write each section of commands, with the first words of each command."""
         for title, rows in _rows(self, ctx, formatter.width):
             with formatter.section(title):
                 formatter.write_dl(rows)
 
 
 class CommandGroup(TyperGroup):
-    """A command with sub-commands, of which `DEFAULT` is the one that runs without a name.
-
-    Alone, before there is a database, it prints its help.
-    """
+    """A command with sub-commands; without a name `DEFAULT` runs, or before there is a database its help."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - not exported by Typer
         """Parse the words behind the group's name, with the sub-command first."""
@@ -105,7 +100,6 @@ class CommandGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - not exported by Typer
-        """Run the sub-command."""
         try:
             return super().invoke(ctx)
         except NoDatabase as problem:
