@@ -25,6 +25,7 @@ from core.explained.arm import (
     used_in,
     versions,
 )
+from core.explained.machine import server
 from core.explained.run import (
     NONE,
     Decided,
@@ -44,4 +45,3 @@ from core.explained.run import (
     verdict,
     why,
 )
-from core.explained.server import server
