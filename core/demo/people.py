@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from functools import partial
+from io import BytesIO
+from typing import Final
 
 import numpy as np
 
@@ -23,15 +25,15 @@ from core.demo.world import (
     TOOLS_RESET_MS,
     at,
 )
+from core.flows.context import Context
+from core.flows.corrections import reset
+from core.flows.settings import change
+from core.flows.upload import ReceivedFile, import_uploaded
 from core.records.actor import Actor
 from core.records.arm import ArmType, arm_type
-from core.records.corrections import Target
 from core.records.evaluation import EvaluationOrder, EvaluationOutcome
 from core.records.observation import RewardOutcome
-from core.records.review import QueueAsks, Rubric
 from core.records.times import DAY_MS, HOUR_MS, MINUTE_MS
-
-Chosen = Literal["first", "second", "equal"]
 
 AGENT: Final = Actor(name=LEARNER, role="ingest")
 MARA: Final = Actor(name="Mara", role="operator")
@@ -102,23 +104,6 @@ TRIALS: Final = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
-    """Put a setting in force."""
-
-    name: str
-    value: str | int | float | Mapping[str, object]
-
-
-@dataclass(frozen=True, kw_only=True)
-class StartAgain:
-    """Reset all arms of some types (none named = all)."""
-
-    types: tuple[ArmType, ...]
-    target: Target
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Judge:
     """Reward an arm by hand: in ``run``, else in the latest observed run with this ``was_used``, else in no run.
 
@@ -132,43 +117,7 @@ class Judge:
     was_used: bool | None = None
     correct: bool = False
     name: str | None = None
-    """For `TakeBack` to refer to."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bring:
-    """Import a file."""
-
-    name: str
-    content: bytes
-
-
-@dataclass(frozen=True, kw_only=True)
-class Define:
-    """Define a version of a rubric."""
-
-    rubric: Rubric
-
-
-@dataclass(frozen=True, kw_only=True)
-class Compare:
-    """Choose between two answers to one instruction of a layer."""
-
-    layer: str
-    first: str
-    second: str
-    chosen: Chosen
-    rubric: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class AskFor:
-    """Make a queue of what is to be judged."""
-
-    name: str
-    asks: QueueAsks
-    n_reviewers: int
-    rubric: str
+    """For an undo to refer to."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,38 +140,39 @@ class Evaluate:
     in_runs: tuple[InRun, ...] = ()
     rubric: str | None = None
     name: str | None = None
-    """For `TakeBack` to refer to, which takes back the last."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TakeBack:
-    """Undo what was done under a name."""
-
-    name: str
+    """For an undo to refer to, which takes back the last."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Act:
-    """An act of a person at a time."""
+    """An act of a person at a time: a flow, what needs the runs before it, or the name of what is undone."""
 
     at_ms: int
     actor: Actor
-    does: Change | StartAgain | Judge | TakeBack | Bring | Define | Evaluate | Compare | AskFor
+    does: Callable[[Context], object] | Judge | Evaluate | str
+
+
+def brought(name: str, content: bytes) -> Callable[[Context], object]:
+    """Return the import of a file."""
+    file = ReceivedFile(name=name, size_bytes=len(content), content=BytesIO(content))
+    return partial(import_uploaded, files=[file], at_most_bytes=len(content))
 
 
 STORY: Final = (
-    Act(at_ms=START_MS, actor=JON, does=Change(name="phase", value="passive")),
-    Act(at_ms=START_MS, actor=JON, does=Change(name="prices", value=PRICES)),
+    Act(at_ms=START_MS, actor=JON, does=partial(change, name="phase", value="passive")),
+    Act(at_ms=START_MS, actor=JON, does=partial(change, name="prices", value=PRICES)),
     Act(
         at_ms=ACTIVE_FROM_MS,
         actor=JON,
-        does=StartAgain(types=(), target="prior", reason="Start of the active phase"),
+        does=partial(reset, types=(), target="prior", reason="Start of the active phase"),
     ),
-    Act(at_ms=ACTIVE_FROM_MS, actor=JON, does=Change(name="baseline_rate", value=BASELINE_RATE_FIRST)),
-    Act(at_ms=ACTIVE_FROM_MS, actor=JON, does=Change(name="budget_tokens", value=BUDGET_TOKENS)),
-    Act(at_ms=ACTIVE_FROM_MS, actor=JON, does=Change(name="k", value=MAX_ARMS)),
-    Act(at_ms=ACTIVE_FROM_MS, actor=JON, does=Change(name="phase", value="active")),
-    Act(at_ms=RATE_RAISED_MS, actor=JON, does=Change(name="baseline_rate", value=BASELINE_RATE)),
+    Act(
+        at_ms=ACTIVE_FROM_MS, actor=JON, does=partial(change, name="baseline_rate", value=BASELINE_RATE_FIRST)
+    ),
+    Act(at_ms=ACTIVE_FROM_MS, actor=JON, does=partial(change, name="budget_tokens", value=BUDGET_TOKENS)),
+    Act(at_ms=ACTIVE_FROM_MS, actor=JON, does=partial(change, name="k", value=MAX_ARMS)),
+    Act(at_ms=ACTIVE_FROM_MS, actor=JON, does=partial(change, name="phase", value="active")),
+    Act(at_ms=RATE_RAISED_MS, actor=JON, does=partial(change, name="baseline_rate", value=BASELINE_RATE)),
     *(
         Act(
             at_ms=at(3, hour, 40),
@@ -240,7 +190,8 @@ STORY: Final = (
     Act(
         at_ms=TOOLS_RESET_MS,
         actor=MARA,
-        does=StartAgain(
+        does=partial(
+            reset,
             types=("tool",),
             target="uniform",
             reason="The new gateway prefixed tool names, so the detector saw no call for two days",
@@ -256,7 +207,7 @@ STORY: Final = (
         actor=PRIYA,
         does=Judge(arm="tool:web:web_search", outcome="partial", reason=_BOTCHED, name=_BOTCHED),
     ),
-    Act(at_ms=at(19, 17, 24), actor=PRIYA, does=TakeBack(name=_BOTCHED)),
+    Act(at_ms=at(19, 17, 24), actor=PRIYA, does=_BOTCHED),
     Act(
         at_ms=at(19, 17, 55),
         actor=PRIYA,

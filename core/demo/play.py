@@ -8,9 +8,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from io import BytesIO
 from itertools import pairwise
-from typing import Final, assert_never
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -23,15 +22,9 @@ from core.demo.people import (
     STORY,
     TRIALS,
     Act,
-    AskFor,
-    Bring,
-    Change,
-    Compare,
-    Define,
     Evaluate,
     Judge,
-    StartAgain,
-    TakeBack,
+    brought,
     later_judgements,
 )
 from core.demo.reviewing import review
@@ -46,18 +39,14 @@ from core.demo.world import (
     Planted,
     planted,
 )
-from core.flows.choose import choose
 from core.flows.context import Context
-from core.flows.corrections import reset, undo
+from core.flows.corrections import undo
 from core.flows.episode import record_step
 from core.flows.evaluate import evaluate_all
 from core.flows.learn import record_all, reward
 from core.flows.queries import DEMO_ORIGIN
-from core.flows.queues import add_queue, add_rubric
 from core.flows.select import select
-from core.flows.settings import change
 from core.flows.trials.plan import plan_trial, read_trial
-from core.flows.upload import ReceivedFile, import_uploaded
 from core.records.alike import alike
 from core.records.evaluation import EvaluationOrder
 from core.records.run import Run
@@ -132,7 +121,7 @@ class _Player:
             entropy=lambda: int(selecting.integers(1 << 63)),
             identity=lambda: f"{DEMO_ORIGIN}{seed}",
         )
-        recorded = Bring(name="environments.jsonl", content=recordings(seed))
+        recorded = brought("environments.jsonl", recordings(seed))
         story = [*STORY, *review(seed), Act(at_ms=RECORDED_MS, actor=JON, does=recorded)]
         self._due = [(act.at_ms, stream, act) for stream, act in enumerate(story)]
         heapq.heapify(self._due)
@@ -217,34 +206,14 @@ class _Player:
 
     def _do(self, context: Context, act: Act) -> None:
         what = act.does
-        if isinstance(what, Change):
-            change(context, what.name, what.value)
-        elif isinstance(what, StartAgain):
-            reset(context, types=what.types, target=what.target, reason=what.reason)
-        elif isinstance(what, Judge):
+        if isinstance(what, Judge):
             self._judge(context, what)
-        elif isinstance(what, TakeBack):
-            undo(context, self._done[what.name])
-        elif isinstance(what, Bring):
-            file = ReceivedFile(name=what.name, size_bytes=len(what.content), content=BytesIO(what.content))
-            import_uploaded(context, [file], at_most_bytes=len(what.content))
-        elif isinstance(what, Define):
-            add_rubric(context, what.rubric)
         elif isinstance(what, Evaluate):
             self._evaluate(context, what)
-        elif isinstance(what, Compare):
-            choose(context, what.layer, what.first, what.second, what.chosen, rubric=what.rubric)
-        elif isinstance(what, AskFor):
-            add_queue(
-                context,
-                what.name,
-                what.asks,
-                n_reviewers=what.n_reviewers,
-                rubric=what.rubric,
-                due_days=None,  # whenever the demo is looked at, it would be overdue
-            )
+        elif isinstance(what, str):
+            undo(context, self._done[what])
         else:
-            assert_never(what)
+            what(context)
 
     def _judge(self, context: Context, judged: Judge) -> None:
         """Reward; what the written story says of an arm no run has shown yet in a small world is left out."""

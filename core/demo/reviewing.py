@@ -7,9 +7,10 @@ it: with or without evaluations the thirty days are the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 import numpy as np
@@ -21,17 +22,15 @@ from core.demo.people import (
     MARA,
     PRIYA,
     Act,
-    AskFor,
-    Bring,
-    Change,
-    Chosen,
-    Compare,
-    Define,
     Evaluate,
     InRun,
-    TakeBack,
+    brought,
 )
 from core.demo.world import at
+from core.flows.choose import choose
+from core.flows.context import Context
+from core.flows.queues import add_queue, add_rubric
+from core.flows.settings import change
 from core.records.actor import Actor
 from core.records.evaluation import EvaluationOrder
 from core.records.evaluation_lines import LayerLine
@@ -72,11 +71,13 @@ SECOND_RUBRIC: Final = Rubric(
     ),
 )
 N_OPEN: Final = 30
-OPEN: Final = AskFor(
+OPEN: Final = partial(
+    add_queue,
     name="Replies nobody has read yet",
     asks=QueueAsks(source="unjudged", about="layer", order="oldest", limit=N_OPEN),
     n_reviewers=2,
     rubric=SECOND_RUBRIC.version,
+    due_days=None,  # whenever the demo is looked at, it would be overdue
 )
 """Queue that is left for visitors of the demo."""
 
@@ -99,7 +100,7 @@ _OFFHAND: Final = ("ok", "no", "meh")
 
 _LAST_MINUTE: Final = at(20, 9, 39)
 _IN_RUNS: Final = (
-    Act(at_ms=_LAST_MINUTE, actor=JON, does=Change(name="evaluation_credit", value="referenced")),
+    Act(at_ms=_LAST_MINUTE, actor=JON, does=partial(change, name="evaluation_credit", value="referenced")),
     Act(
         at_ms=_LAST_MINUTE + 10_000,
         actor=PRIYA,
@@ -143,17 +144,17 @@ def review(seed: int) -> list[Act]:
     third = len(replies) // 3
     first, second, still_open = replies[:third], replies[third : 2 * third], replies[2 * third :]
     return [
-        Act(at_ms=at(10, 10), actor=JON, does=Change(name="keep_texts", value=True)),
+        Act(at_ms=at(10, 10), actor=JON, does=partial(change, name="keep_texts", value=True)),
         Act(at_ms=at(10, 10, 5), actor=AGENT, does=_file(replies)),
         *_judged(first, HEAD, MARA, at(10, 14, 20), None, rng),
-        Act(at_ms=at(11, 9, 30), actor=MARA, does=Define(rubric=FIRST_RUBRIC)),
+        Act(at_ms=at(11, 9, 30), actor=MARA, does=partial(add_rubric, rubric=FIRST_RUBRIC)),
         Act(at_ms=at(11, 10), actor=GRADER, does=_graded(first, FIRST_RUBRIC, rng)),
         *_judged(first, SORT, PRIYA, at(11, 13, 5), FIRST_RUBRIC, rng),
         *_judged(first, DRAFT, MARA, at(11, 14, 10), FIRST_RUBRIC, rng),
         *_judged(first, DRAFT, PRIYA, at(12, 9, 15), FIRST_RUBRIC, rng),
         *_judged(first, DRAFT, JON, at(12, 11, 58), FIRST_RUBRIC, rng),
         *_looked_again(first, rng),
-        Act(at_ms=at(16, 9, 10), actor=MARA, does=Define(rubric=SECOND_RUBRIC)),
+        Act(at_ms=at(16, 9, 10), actor=MARA, does=partial(add_rubric, rubric=SECOND_RUBRIC)),
         Act(at_ms=at(16, 10), actor=GRADER, does=_graded((*second, *still_open[::3]), SECOND_RUBRIC, rng)),
         *_judged(second, DRAFT, PRIYA, at(16, 13, 30), SECOND_RUBRIC, rng),
         *_judged(second, DRAFT, MARA, at(17, 9, 5), SECOND_RUBRIC, rng),
@@ -164,10 +165,10 @@ def review(seed: int) -> list[Act]:
     ]
 
 
-def _file(replies: Sequence[Answer]) -> Bring:
+def _file(replies: Sequence[Answer]) -> Callable[[Context], object]:
     lines = (*LAYERS, *(one.line for one in replies))
     content = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
-    return Bring(name="support-answers.jsonl", content=content)
+    return brought("support-answers.jsonl", content)
 
 
 def _graded(replies: Sequence[Answer], rubric: Rubric, rng: np.random.Generator) -> Evaluate:
@@ -243,7 +244,7 @@ def _looked_again(replies: Sequence[Answer], rng: np.random.Generator) -> list[A
     return [
         Act(at_ms=at(12, 17, 5), actor=PRIYA, does=Evaluate(orders=tuple(again))),
         Act(at_ms=at(12, 22, 48), actor=PRIYA, does=Evaluate(orders=(doubted,), name=_DOUBTED)),
-        Act(at_ms=at(13, 8, 31), actor=PRIYA, does=TakeBack(name=_DOUBTED)),
+        Act(at_ms=at(13, 8, 31), actor=PRIYA, does=_DOUBTED),
     ]
 
 
@@ -254,7 +255,8 @@ def _compared(replies: Sequence[Answer]) -> list[Act]:
         Act(
             at_ms=at(18, 10, 5 + 2 * index),
             actor=PRIYA if index % 2 else MARA,
-            does=Compare(
+            does=partial(
+                choose,
                 layer=DRAFT.uid,
                 first=one.uid,
                 second=other.uid,
@@ -266,7 +268,7 @@ def _compared(replies: Sequence[Answer]) -> list[Act]:
     ]
 
 
-def _better(one: Answer, other: Answer) -> Chosen:
+def _better(one: Answer, other: Answer) -> Literal["first", "second", "equal"]:
     """The right one; two of a kind are equal."""
     if one.is_right == other.is_right:
         return "equal"
