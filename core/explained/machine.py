@@ -132,6 +132,7 @@ SESSIONS: Final[Table[AgentSessions]] = Table(
 
 def server(state: ServerState) -> str:
     """Return the role, mode, standbys and lag of a server.
+
     >>> server(ServerState(role="standby", lag_s=0.0)), server(ServerState(role="standby", lag_s=75.25))
     ('standby, level with the primary', 'standby, 75.2 s behind')
     >>> server(ServerState(role="primary", synchronous=True, standbys=2, lag_s=0.4))

@@ -119,7 +119,11 @@ def is_door_path(path: str) -> bool:
 
 
 def parse_origins(variable_text: str) -> frozenset[str]:
-    """Return the origins of foreign pages that may send requests."""
+    """Return the origins of foreign pages that may send requests.
+
+    >>> sorted(parse_origins("https://board.example, http://localhost:3000"))
+    ['http://localhost:3000', 'https://board.example']
+    """
     origins = frozenset(variable_text.replace(",", " ").split())
     for origin in origins:
         scheme, _, host = origin.partition("://")
