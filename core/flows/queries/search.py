@@ -128,19 +128,8 @@ def _runs(request: _SearchInput) -> list[SearchHit]:
 
 
 def _sessions(request: _SearchInput) -> list[SearchHit]:
-    """Return sessions."""
     matches = matching_sessions(request.snapshot, request.words, request.sessions, request.limit)
-    return [
-        SearchHit(
-            kind="session",
-            id=one.id,
-            title=one.id,
-            about=one.about,
-            link=page_link("session", one.id, request.snapshot.name),
-            at_ms=one.at_ms,
-        )
-        for one, _ in matches
-    ]
+    return [_hit("session", request, one) for one in matches]
 
 
 def _notes(request: _SearchInput) -> list[SearchHit]:
@@ -204,11 +193,7 @@ _SEARCHES: Final[dict[SearchKind, _Search]] = {
 
 
 def excerpt_of(text: str, parts: Sequence[str]) -> str:
-    """Return the part of a text around the first of some words, on one line.
-
-    >>> excerpt_of("a" * 200 + " slow on Mondays", ["mondays"])[:9]
-    '… aaaaaaa'
-    """
+    """Return the part of a text around the first of some words, on one line."""
     plain = " ".join(text.split())
     folded = lowered(plain)
     at = min((at for part in parts if (at := folded.find(part)) >= 0), default=0)

@@ -125,28 +125,18 @@ def matching_runs(
 
 def matching_sessions(
     snapshot: Snapshot, words: Sequence[str], sessions: Sequence[SessionName], limit: int
-) -> list[tuple[NameMatch, str]]:
-    """Return ``sessions`` of active runs in which all words occur, each with the uid of its newest run."""
+) -> list[NameMatch]:
+    """Return ``sessions`` of active runs in which all words occur."""
     names = [one.name for one in sessions if all(word in lowered(one.name) for word in words)]
     rows = snapshot.connection.rows_in(
-        f"SELECT session, count(*), max(at_ms), max(run_no) FROM run {BY_NAME} WHERE learner_id = ? AND {_ACTIVE_RUN}"
+        f"SELECT session, count(*), max(at_ms) FROM run {BY_NAME} WHERE learner_id = ? AND {_ACTIVE_RUN}"
         " AND session IS NOT NULL AND session IN ({}) GROUP BY session",
         [snapshot.learner_id, snapshot.revision],
         names,
     )
     active = {name: rest for name, *rest in rows}
     shown = [name for name in names if name in active][:limit]
-    newest: dict[int, str] = dict(
-        snapshot.rows_in(
-            "SELECT run_no, uid FROM run WHERE learner_id = ? AND run_no IN ({})",
-            [active[name][2] for name in shown],
-        )
-    )
-    return [
-        (NameMatch(name, number_of(n, "run"), at_ms), newest[run_no])
-        for name in shown
-        for n, at_ms, run_no in [active[name]]
-    ]
+    return [NameMatch(name, number_of(active[name][0], "run"), active[name][1]) for name in shown]
 
 
 def matching_episodes(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[NameMatch]:
