@@ -21,8 +21,6 @@ from core.flows.queries.belief import Belief, belief, posteriors
 from core.flows.queries.chances import Inclusion, inclusion
 from core.flows.queries.environments import (
     EnvironmentStory,
-    EpisodeGroup,
-    EpisodesLeftOut,
     GroupKind,
     TaskDifficulty,
     compare,
@@ -33,10 +31,6 @@ from core.flows.queries.environments import (
     variants,
 )
 from core.flows.queries.episodes import (
-    DESIGN_EPISODES,
-    ArmOfEpisode,
-    RunsOfEpisode,
-    RunsWithoutEpisode,
     episode,
     episode_list,
     episode_runs,
@@ -45,8 +39,6 @@ from core.flows.queries.episodes import (
 )
 from core.flows.queries.evaluations import (
     BiasWatch,
-    GraderSpread,
-    RubricSpread,
     agreement,
     bias_watch,
     evaluated,
@@ -58,7 +50,6 @@ from core.flows.queries.evidence import (
     ChangeEvidence,
     DayShare,
     EvidenceArm,
-    EvidenceExample,
     Hit,
     Share,
     evidence,
@@ -79,7 +70,6 @@ from core.flows.queries.judgement import (
 )
 from core.flows.queries.ledger import acts, changes, notes, repairs, resets, rewards
 from core.flows.queries.openclaw import (
-    Traces,
     openclaw_config,
     openclaw_posteriors,
     openclaw_summary,
@@ -88,8 +78,6 @@ from core.flows.queries.openclaw import (
 from core.flows.queries.overview import PastImport, alarms, imports, overview, refused
 from core.flows.queries.previews import (
     ArmBelief,
-    ArmEffect,
-    BatchEffect,
     BatchPreview,
     CreditPreview,
     EvaluationPreview,
@@ -128,25 +116,22 @@ from core.flows.queries.status import (
     Budgets,
     Measures,
     Monitor,
-    measures,
     n_denials,
     status,
 )
 from core.flows.queries.timeseries import METRICS, WINDOWS, Point, SeriesMetric, Window, timeseries
 from core.flows.queries.verify import verify
-from core.records.agreement import AgreementReport, GraderAgainstRest, GraderPair, ModelAgainstPeople
-from core.records.arm_summary import ArmSummary, ArmVersion, ArmVersions, JudgedArm
+from core.records.agreement import AgreementReport, GraderAgainstRest
+from core.records.arm_summary import JudgedArm
 from core.records.environment import (
-    Design,
     EnvironmentDesign,
     EnvironmentSummary,
     ModelComparison,
     ModelPair,
-    ModelSummary,
     SuccessRate,
 )
 from core.records.episode_page import CreditView, EpisodeView, StepView
 from core.records.parameters import Compared
 from core.records.run_story import ArmFlip, RunArm, RunStory
-from core.records.status import Baseline, Status
+from core.records.status import Status
 from core.records.verification import Verification
