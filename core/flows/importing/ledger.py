@@ -6,7 +6,8 @@ Counts and reasons of an import so far.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -73,20 +74,7 @@ class ImportCounts:
 
     def copy(self) -> ImportCounts:
         """Return a copy to count on. A part is counted into it, and it replaces this one once the part is on disk."""
-        return replace(
-            self,
-            counts=self.counts.copy(),
-            units=self.units.copy(),
-            not_offered=self.not_offered.copy(),
-            by_kind=self.by_kind.copy(),
-            rejected=self.rejected.copy(),
-            ignored=self.ignored.copy(),
-            next_steps=self.next_steps.copy(),
-            differences=self.differences.copy(),
-            remarks=self.remarks.copy(),
-            left_out=self.left_out.copy(),
-            heads=self.heads.copy(),
-        )
+        return replace(self, **{name: copy(value) for name, value in vars(self).items()})
 
     def run(self, judged: Judged, status: Imported) -> None:
         """Count a run by its verdict, and whether it was new, known, updated or left out."""
@@ -147,31 +135,19 @@ class ImportCounts:
         self.ignored.append(RejectedLine(file=file.file, line=None, reason=file.reason))
         self.next_steps[file.reason] = file.next_step
 
-    def _remarked(self) -> list[str]:
-        """Return each remark once, with the number of times."""
-        times = Counter(self.remarks)
-        return [text if n == 1 else f"{text} ({n:,} times)" for text, n in times.items()]
-
-    def _not_grown(self) -> list[str]:
-        n = self.counts["not_grown"]
-        return [
-            f"{n:,} known runs have other content here. Compact has deleted them, so they stay as they were."
-        ][:n]
-
-    def _before_reset(self) -> list[str]:
-        n = self.counts["before_reset"]
-        ended = "1 run ended" if n == 1 else f"{n:,} runs ended"
-        return [f"{ended} before a reset of its arms, and counts after it: the order of recording decides."][
-            :n
-        ]
-
-    def _unsure(self) -> list[str]:
-        n = self.counts["unsure"]
-        return [f"{number_of(n, 'run')} known by content, without times: each may be another one."][:n]
-
-    def _shared(self) -> list[str]:
-        n = self.counts["shared"]
-        return [f"{number_of(n, 'run')} kept apart from another one of the same id."][:n]
+    def _notes(self) -> Iterator[str]:
+        """Yield each remark once, with the number of times, and what is to say about runs."""
+        for text, n in Counter(self.remarks).items():
+            yield text if n == 1 else f"{text} ({n:,} times)"
+        if n := self.counts["unsure"]:
+            yield f"{number_of(n, 'run')} known by content, without times: each may be another one."
+        if n := self.counts["shared"]:
+            yield f"{number_of(n, 'run')} kept apart from another one of the same id."
+        if n := self.counts["not_grown"]:
+            yield f"{n:,} known runs have other content here. Compact has deleted them, so they stay as they were."
+        if n := self.counts["before_reset"]:
+            ended = f"{number_of(n, 'run')} ended"
+            yield f"{ended} before a reset of its arms, and counts after it: the order of recording decides."
 
     def answer(self, number: int | None, sources: Sequence[Source]) -> ImportAnswer:
         """Return the answer of the import with this number; None = nothing was new."""
@@ -206,13 +182,7 @@ class ImportCounts:
             unread=unread_of(self.ignored, self.next_steps),
             differences=tuple(self.differences),
             differences_count=counts["differences"],
-            notes=(
-                *self._remarked(),
-                *self._unsure(),
-                *self._shared(),
-                *self._not_grown(),
-                *self._before_reset(),
-            ),
+            notes=tuple(self._notes()),
             heads=tuple(self.heads),
             hint="Some records have no user text and so no turns: read them with --unit episode."
             if self.no_user_text
@@ -280,11 +250,7 @@ class LedgerWriter:
             self._counts.reject(None, problem.problem)
 
     def finish(self) -> None:
-        """Write the last episodes, and restore the labels and costs that arm lines stated.
-
-        Runs after those lines describe the arms as their own prompts had them. Without anything new, lines that an
-        active import has too change nothing.
-        """
+        """Write the last episodes, and the labels and costs of arm lines again, which later runs have overwritten."""
         self._write_episodes()
         arms = list(self._described.values())
         if self._txn.has_news or self._counts.counts["new"] or not is_described(self._txn, arms):

@@ -43,10 +43,7 @@ def by_segment(read: Sequence[ReadRun]) -> Iterator[tuple[int, list[ReadRun]]]:
 
 
 class RunWriter:
-    """Writer of the runs of one import. It counts them in ``counts``, and new ones in ``n_new``.
-
-    A source that exists in another unit is refused: its calls would count twice.
-    """
+    """Writer of an import's runs. It refuses a source that exists in another unit: its calls would count twice."""
 
     def __init__(self, counts: ImportCounts) -> None:
         self.counts = counts
@@ -64,7 +61,8 @@ class RunWriter:
 
     def write(self, txn: Transaction, read: Sequence[ReadRun], import_no: int) -> None:
         """Write runs to the store."""
-        batch = self.known.named(txn, [(one.file, one.judged) for one in self._admitted(txn, read)])
+        admitted = [one for one in read if self._admits(txn, one.judged.run, one.file)]
+        batch = self.known.named(txn, [(one.file, one.judged) for one in admitted])
         self.counts.counts["shared"] = self.known.n_shared
         recorded = add_runs(txn, batch, import_no=import_no)
         for judged, status in zip(batch, recorded, strict=True):
@@ -73,11 +71,8 @@ class RunWriter:
         self.counts.counts["not_grown"] += txn.n_not_grown
         txn.n_not_grown = 0
 
-    def _admitted(self, txn: Transaction, read: Sequence[ReadRun]) -> list[ReadRun]:
-        """Return the runs whose sources do not exist in another unit."""
-        return [one for one in read if self._admits(txn, one.judged.run, one.file)]
-
     def _admits(self, txn: Transaction, run: Run, file: str) -> bool:
+        """Return whether the source of a run does not exist in another unit."""
         if run.source is None:
             return True
         own = _uid_prefix(run, run.unit)
@@ -139,10 +134,7 @@ class AtOnce:
 
 
 class InParts:
-    """Writer of a large import: runs are staged in short transactions, and the act makes them active.
-
-    Other writers can write between two parts.
-    """
+    """Writer of a large import: runs are staged between writes of others, and the act makes them active."""
 
     def __init__(self, context: Context, reading: SourceReading, continuing: str | None) -> None:
         self._context = context
