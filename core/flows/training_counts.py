@@ -8,7 +8,6 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from operator import attrgetter
@@ -19,10 +18,18 @@ import numpy as np
 from core.columns import Floats, Ints
 from core.formats.kairos import Reward, TrainingRow
 from core.maths.evaluate import grader_kind, known_grade
-from core.maths.statistics.agreement import Agreement, Metric, against_rest, agreement
+from core.maths.statistics.agreement import Metric, against_rest, agreement
 from core.maths.statistics.clusters import held_out
 from core.records.alike import alike
-from core.records.evaluation import BLOCKERS, LABELS, Blocker, Grade, Thresholds
+from core.records.evaluation import (
+    BLOCKERS,
+    EVALUATION_OUTCOMES,
+    LABELS,
+    Blocker,
+    EvaluationOutcome,
+    Grade,
+    Thresholds,
+)
 from core.records.javascript import rewritten
 from core.records.training import (
     LeftOut,
@@ -58,12 +65,8 @@ class _Candidate(NamedTuple):
     row: JudgedPair
 
 
-@dataclass
-class _BestOfGroup:
-    """Best success and failure of one instruction or layer."""
-
-    success: _Candidate | None = None
-    failure: _Candidate | None = None
+_Best = dict[EvaluationOutcome, _Candidate]
+"""Best success and failure of one instruction or layer."""
 
 
 class TrainingCounts:
@@ -115,21 +118,18 @@ class TrainingCounts:
     def best(
         self, judged: Iterable[Sequence[JudgedPair]], with_texts: Callable[[JudgedPair], JudgedPair]
     ) -> Iterator[tuple[TrainingRow, TrainingRow]]:
-        """Yield the best eligible success and failure of each group that has both.
-
-        The best one has the highest stated score; of equal ones it is the first.
-        """
-        groups: dict[str, _BestOfGroup] = {}
+        """Yield each group's eligible success and failure with the highest stated scores, of equal ones the first."""
+        groups: dict[str, _Best] = {}
         for part in judged:
             eligible = self._eligible(part, attrgetter("exportable_for_preference"))
             for row, kinds in zip(eligible, self._secrets(eligible), strict=True):
                 if self._is_row(row, kinds):
-                    self._compare(groups.setdefault(self._group(row), _BestOfGroup()), row)
+                    self._compare(groups.setdefault(self._group(row), {}), row)
         for group in groups.values():
-            if group.success is None or group.failure is None:
+            if len(group) < len(EVALUATION_OUTCOMES):
                 self._left_out["no_other"] += 1
                 continue
-            chosen, rejected = with_texts(group.success.row), with_texts(group.failure.row)
+            chosen, rejected = with_texts(group["success"].row), with_texts(group["failure"].row)
             if chosen.response == rejected.response:
                 self._left_out["same_answer"] += 2
                 continue
@@ -140,13 +140,13 @@ class TrainingCounts:
     def _group(self, row: JudgedPair) -> str:
         return row.digest if self._query.pairing == "prompt" else f"{row.layer}:{row.layer_index}"
 
-    def _compare(self, group: _BestOfGroup, row: JudgedPair) -> None:
-        known = getattr(group, row.outcome)
+    def _compare(self, group: _Best, row: JudgedPair) -> None:
+        known = group.get(row.outcome)
         stated = row.score or 0.0
         if known is not None:
             self._left_out["not_best"] += 1
         if known is None or stated > known.stated:
-            setattr(group, row.outcome, _Candidate(stated, row._replace(instruction=None, response=None)))
+            group[row.outcome] = _Candidate(stated, row._replace(instruction=None, response=None))
 
     def _eligible(self, part: Sequence[JudgedPair], accepts: Callable[[Grade], bool]) -> list[JudgedPair]:
         """Return the rows with an accepted grade. Every evaluation is counted, even if it becomes no row."""
@@ -261,9 +261,8 @@ class TrainingCounts:
         """Return the counted members of the manifest by name."""
         item = np.unique(_column(self._pairs), return_inverse=True)[1].astype(np.int64)
         labels = np.frombuffer(self._labels, dtype=np.int8).astype(np.int64)
-        opinions = _Opinions(item, _column(self._who), labels, np.frombuffer(self._scores)).latest(
-            self._unsigned()
-        )
+        every = _Opinions(item, _column(self._who), labels, np.frombuffer(self._scores))
+        opinions = every.latest(unsigned=self._raters.get(("", ""), -1))
         return {
             "rows": self._n_rows,
             "evaluations": self._n_evaluations,
@@ -280,10 +279,6 @@ class TrainingCounts:
             "suspicions": tuple(self._suspicions),
             "suspicions_count": self._n_suspicions,
         }
-
-    def _unsigned(self) -> int:
-        """Return the number of the rater without a name or model; -1 if there is none."""
-        return self._raters.get(("", ""), -1)
 
     def _blocked(self, which: int) -> dict[Blocker, int]:
         n_by_blocker: Counter[Blocker] = Counter()
@@ -321,7 +316,7 @@ class _Opinions(NamedTuple):
     score: Floats
 
     def latest(self, unsigned: int) -> _Opinions:
-        """Return the last evaluation of each pair by each rater, without unsigned ones."""
+        """Return the last evaluation of each pair by each rater but one without name or model (``unsigned``)."""
         signed = np.flatnonzero(self.rater != unsigned)[::-1]
         keys = self.item[signed] * (int(self.rater.max(initial=0)) + 1) + self.rater[signed]
         first = signed[np.unique(keys, return_index=True)[1]]
@@ -344,10 +339,8 @@ class _Opinions(NamedTuple):
             ("label", self.label, "ordinal"),
             ("signed_score", self.score, "interval"),
         )
-        return tuple(
-            _agreement_record(of, agreement(self.item, value, metric, seed=seed))
-            for of, value, metric in columns
-        )
+        results = ((of, agreement(self.item, value, metric, seed=seed)) for of, value, metric in columns)
+        return tuple(alike(RatersAgree, one, of=of, items=one.n_items) for of, one in results)
 
     def weights(self, raters: Sequence[tuple[str, str]], seed: int) -> tuple[SuggestedWeight, ...]:
         """Return a suggested weight for the busiest raters, from their chance-corrected agreement with the others."""
@@ -373,10 +366,6 @@ class _Opinions(NamedTuple):
                 )
             )
         return tuple(weights)
-
-
-def _agreement_record(of: str, result: Agreement) -> RatersAgree:
-    return alike(RatersAgree, result, of=of, items=result.n_items)
 
 
 def _column(numbers: array[int]) -> Ints:
@@ -438,14 +427,6 @@ def _signed(digest: str) -> int:
 
 
 def _ranges(lines: Ints) -> tuple[tuple[int, int], ...]:
-    """Return sorted numbers as ranges, both ends included.
-
-    >>> _ranges(np.array([1, 2, 3, 7]))
-    ((1, 3), (7, 7))
-    """
-    if not len(lines):
-        return ()
-    breaks = np.flatnonzero(np.diff(lines) > 1)
-    starts = lines[np.concatenate(([0], breaks + 1))]
-    ends = lines[np.concatenate((breaks, [len(lines) - 1]))]
-    return tuple(zip(starts.tolist(), ends.tolist(), strict=True))
+    """Return sorted numbers as ranges, both ends included."""
+    runs = np.split(lines, np.flatnonzero(np.diff(lines) > 1) + 1)
+    return tuple((int(one[0]), int(one[-1])) for one in runs if len(one))
