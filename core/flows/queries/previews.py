@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple, TypedDict, TypeVar
+from typing import Any, Final, NamedTuple, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from core.records.arm import BANDS, MICRO, ArmType, Band
 from core.records.batch import BatchLine, RewardKind
 from core.records.corrections import Target
 from core.records.episode_credit import CreditAnswer, CreditRule
-from core.records.evaluation import EvaluationAnswer, EvaluationOutcome
+from core.records.evaluation import EvaluationAnswer, EvaluationOutcome, JudgingOptions
 from core.records.evidence import RETRACTED
 from core.records.learner import LearnerSettings
 from core.records.observation import Amount, RewardOrder
@@ -148,36 +148,14 @@ def preview_reward(
 
 
 def preview_evaluation(
-    context: Context,
-    subject: str,
-    outcome: EvaluationOutcome,
-    *,
-    score: float | None = None,
-    feedback: str | None = None,
-    rater: str | None = None,
-    model: str | None = None,
-    rubric: str | None = None,
-    arm: str | None = None,
-    create: bool = False,
+    context: Context, subject: str, outcome: EvaluationOutcome, **options: Unpack[JudgingOptions]
 ) -> EvaluationPreview:
     """Return grade, blockers and effect of an evaluation. Raises the errors of `evaluate` and records nothing.
 
     The evaluation runs and is rolled back, so revisions and shared arms count as in `evaluate`. It costs as much as
     an evaluation without the disk write, and two simulations if arms move.
     """
-    order = order_of(
-        context,
-        subject,
-        outcome,
-        score=score,
-        feedback=feedback,
-        rater=rater,
-        model=model,
-        rubric=rubric,
-        arm=arm,
-        create=create,
-    )
-
+    order = order_of(context, subject, outcome, **options)
     answer, moved = _rehearsed(context, "evaluate", lambda txn: evaluated(txn, [order])[0])
     return EvaluationPreview(answer=answer, **moved)
 
