@@ -18,7 +18,7 @@ from core.records.arm import ARM_TYPES, ArmType, check_key
 from core.records.corrections import NoteAnswer, Target, check_text, note_payload
 from core.records.limits import LAST_MS, listed, shown
 from core.records.observation import check_reason, check_request_key, digest
-from core.records.parameters import ArmKey, Reason, RequestKey
+from core.records.parameters import ActId, ArmKey, Reason, RequestKey
 from core.store.facts import FACTS
 from core.store.notes import add_note, reply_to_note
 from core.store.reads import arm_columns, hidden_arm_nos, listed_arm, listed_arms
@@ -101,10 +101,7 @@ class RepairScope(NamedTuple):
         return cls(tuple(dict.fromkeys(arms)), since_ms, until_ms)
 
     def observed(self, facts: Transaction | Snapshot) -> tuple[dict[str, int], ObservedSpan]:
-        """Return the numbers of the arms, and their automatic observations in the span.
-
-        Raises `UnknownArm` for an arm that is not listed, and `InvalidInput` for too many observations.
-        """
+        """Return the numbers of the listed arms, and their automatic observations in the span, up to a limit."""
         numbers = listed_arms(facts, self.arms)
         for key in self.arms:
             if key not in numbers:
@@ -309,13 +306,7 @@ def _check(target: str, reason: str | None) -> None:
     check_reason(reason)
 
 
-def undo(
-    context: Context,
-    act_id: Annotated[
-        str | None,
-        Meta(description="Its id, like reward-12, rewards-12 (all of its batch), reset-3, import-1, note-1."),
-    ],
-) -> UndoAnswer:
+def undo(context: Context, act_id: ActId) -> UndoAnswer:
     """Undo an act by its id, for example a reward, reset, import or setting.
 
     A repeat returns the first answer and changes nothing. ``act_id`` None is the id of an import without changes.
@@ -331,21 +322,14 @@ def undo_in(txn: Transaction, actor: Actor, act_id: str | None) -> UndoAnswer:
     if batch is not None:
         return _undo_batch(txn, actor, batch)
     act = find_act(txn, act_id)
-    if act.actor != actor.name:
-        authorise(actor, "undo", txn.name)
+    _permit(txn, actor, [act])
     undo_id = undo_act(txn, act)
     if not act.undone:
         txn.audit("undo", undo_id, {"undone": act.id, "kind": act.kind})
     return UndoAnswer(id=undo_id, undone=act.id, kind=act.kind, left_out=_left_out(txn, act))
 
 
-def redo(
-    context: Context,
-    act_id: Annotated[
-        str | None,
-        Meta(description="Its id, like reward-12, rewards-12 (all of its batch), reset-3, import-1, note-1."),
-    ],
-) -> UndoAnswer:
+def redo(context: Context, act_id: ActId) -> UndoAnswer:
     """Redo an undone act, by undoing its undo.
 
     An active act is left alone. ``undone`` of the answer names the undo that was undone, or the active act.
@@ -361,8 +345,7 @@ def redo_in(txn: Transaction, actor: Actor, act_id: str | None) -> UndoAnswer:
     act = find_act(txn, act_id)
     answer = UndoAnswer(id=act.id, undone=act.id, kind=act.kind)
     for active in active_undos(txn, act):
-        if active.actor != actor.name:
-            authorise(actor, "undo", txn.name)
+        _permit(txn, actor, [active])
         undo_id = undo_act(txn, active)
         txn.audit("undo", undo_id, {"undone": active.id, "kind": "undo", "redone": act.id})
         answer = UndoAnswer(id=undo_id, undone=active.id, kind="undo", left_out=_left_out(txn, active))

@@ -26,6 +26,7 @@ from core.flows.queries.verify import problem_of, verify
 from core.records.actor import Actor, authorise
 from core.records.answers import MendedChain, RestoreAnswer
 from core.records.times import instant
+from core.records.verification import Verification
 from core.settings import Located, Server, local_operator
 from core.store.engine.sqlite import Database, copy_file, is_empty
 from core.store.files import make_file, make_folder
@@ -66,16 +67,8 @@ def restore(
     """Replace the database, which may be in use, by a backup.
 
     Nothing changes before the backup is verified. The replaced database is stored in a file of its own. ``confirm``
-    receives the plan before the change, and raises to cancel it.
-
-    Raises
-    ------
-    InvalidInput
-        The file is the database itself, or can't be read.
-    StoreDamaged
-        The backup is damaged.
-    SchemaMismatch
-        A newer armscope wrote it.
+    receives the plan before the change, and raises to cancel it. Raises `InvalidInput` for the database itself or a
+    file that can't be read, `StoreDamaged` for a damaged backup, and `SchemaMismatch` for one of a newer armscope.
     """
     operator = actor or local_operator()
     authorise(operator, "settings", None)
@@ -139,10 +132,11 @@ def _copy_soundly(file: Path, copy: Path, actor: Actor, now_ms: int) -> tuple[Me
     return mended
 
 
-def _refuse_unsound(store: Store, actor: Actor) -> None:
+def _refuse_unsound(store: Store, actor: Actor) -> Verification:
     verification = verify(Context(store=store, actor=actor), limit=1)
     if not verification.clean:
         raise problem_of(verification, store.location)
+    return verification
 
 
 def _plan(file: Path, live: Database, restored: Database) -> RestorePlan:
@@ -205,18 +199,9 @@ def copy_database(
 ) -> CopyAnswer:
     """Copy one snapshot of a database with its history into an empty one, and verify both.
 
-    The source is only read and may be in use. ``progress`` counts tables.
-
-    Raises
-    ------
-    InvalidInput
-        Source and target are the same.
-    NoDatabase
-        There is no source.
-    Conflict
-        The target is not empty; nothing was copied.
-    StoreDamaged
-        The caches of one database do not match its facts.
+    The source is only read and may be in use. ``progress`` counts tables. Raises `InvalidInput` where both are the
+    same, `NoDatabase` without a source, and `Conflict` for a target that is not empty; nothing was copied then.
+    Raises `StoreDamaged` where the caches of one database do not match its facts.
     """
     operator = actor or local_operator()
     authorise(operator, "settings", None)
@@ -227,8 +212,6 @@ def copy_database(
         )
     with closing(Store(source, create=False)) as ours, closing(Store(target)) as theirs:
         ours.copy_to(theirs.database, progress)
-        for store in (ours, theirs):
-            verification = verify(Context(store=store, actor=operator), limit=1)
-            if not verification.clean:
-                raise problem_of(verification, store.location)
-    return CopyAnswer(source=str(source), target=str(target), learners=verification.learners)
+        _refuse_unsound(ours, operator)
+        learners = _refuse_unsound(theirs, operator).learners
+    return CopyAnswer(source=str(source), target=str(target), learners=learners)

@@ -12,6 +12,10 @@ from msgspec import Meta
 from core.records.observation import RewardOutcome
 
 ArmKey: TypeAlias = Annotated[str, Meta(description="The arm's id, type:category:name.")]
+ActId: TypeAlias = Annotated[
+    str | None,
+    Meta(description="Its id, like reward-12, rewards-12 (all of its batch), reset-3, import-1, note-1."),
+]
 RequestKey: TypeAlias = Annotated[
     str | None, Meta(description="Idempotency key: the same act sent again counts once.")
 ]
