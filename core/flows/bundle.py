@@ -137,17 +137,7 @@ class _Packer:
     def file(self, name: str) -> Iterator[Callable[[bytes], object]]:
         """Yield a function that writes bytes to one new file."""
         packed_at = datetime.fromtimestamp(max(self.now_ms, _FIRST_DAY_MS) / 1000, UTC)
-        info = ZipInfo(
-            name,
-            date_time=(
-                packed_at.year,
-                packed_at.month,
-                packed_at.day,
-                packed_at.hour,
-                packed_at.minute,
-                packed_at.second,
-            ),
-        )
+        info = ZipInfo(name, date_time=packed_at.timetuple()[:6])
         info.compress_type = ZIP_DEFLATED
         digest, n_bytes = hashlib.sha256(), 0
         with self._zipped.open(info, "w", force_zip64=True) as member:

@@ -77,15 +77,9 @@ def erase(
         A person's name, which becomes a number wherever it is a name, and as a whole word in what people wrote, in
         labels of arms and in descriptions of layers.
 
-    Raises
-    ------
-    InvalidInput
-        The request names none of the six, or several.
-    UnknownRun, UnknownExecution, NotFound
-        There is none with that name.
-    StoreBusy, StoreFull
-        The texts are erased, but a long read kept the log from being emptied, or the disk has no room to rewrite
-        the file: erase again.
+    Raises `InvalidInput` unless exactly one of the six is named, and `UnknownRun`, `UnknownExecution` or `NotFound`
+    for an unknown name. Raises `StoreBusy` or `StoreFull` where the texts are erased, but a long read kept the log
+    from being emptied, or the disk has no room to rewrite the file: erase again.
     """
     of, name = _named(run=run, session=session, execution=execution, episode=episode, act=act, rater=rater)
     context.permit("erase")
@@ -143,21 +137,12 @@ def _named(**subjects: str | None) -> tuple[Erasable, str]:
 
 
 def _erased(txn: Transaction, of: Erasable, name: str) -> Counter[str]:
-    if of == "rater":
-        counts = _renamed(txn, name)
-    elif of == "act":
-        counts = erase_act(txn, name)
-        txn.audit("erase", None, {"of": of, "texts": counts.total()})
-    else:
-        counts = erase_words(txn, _SCOPES[of](txn, name))
-        txn.audit("erase", None, {"of": of, "texts": counts.total()})
+    if of == "rater":  # audited first, because the person's own erasure would contain the name
+        txn.audit("erase", None, {"of": of})
+        return erase_rater(txn, name)
+    counts = erase_act(txn, name) if of == "act" else erase_words(txn, _SCOPES[of](txn, name))
+    txn.audit("erase", None, {"of": of, "texts": counts.total()})
     return counts
-
-
-def _renamed(txn: Transaction, name: str) -> Counter[str]:
-    """Erase a person's name. The audit entry comes first, because the person's own erasure would contain the name."""
-    txn.audit("erase", None, {"of": "rater"})
-    return erase_rater(txn, name)
 
 
 def _answer(context: Context, of: Erasable, counts: Counter[str]) -> EraseAnswer:

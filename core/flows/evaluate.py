@@ -68,28 +68,14 @@ def evaluate(
 ) -> EvaluationAnswer:
     """Judge a layer, an execution, a run, or an arm in a run.
 
-    The evaluation is on disk when this returns, and `undo` reverts it.
+    The evaluation is on disk when this returns, and `undo` reverts it. The ``subject`` is
+    ``kairos://layer/{uuid}[?execution_id={uuid}]``, the uid or number of a run, or the uid of an execution. A success
+    without a ``score`` counts as 1. The score of a failure is the grader's certainty; an arm gets 0 for it. ``rater``
+    None without a model is the actor.
 
-    Parameters
-    ----------
-    subject
-        ``kairos://layer/{uuid}[?execution_id={uuid}]``, the uid or number of a run, or the uid of an execution.
-    outcome
-        ``success`` or ``failure``.
-    options
-        A success without a ``score`` counts as 1. The score of a failure is the grader's certainty; an arm gets 0
-        for it. ``rater`` None without a model is the actor.
-
-    Raises
-    ------
-    InvalidEvaluation
-        A score outside 0 to 1, another outcome, empty feedback, or a URI that names no layer.
-    UnknownLayer, UnknownExecution, UnknownRun, UnknownArm
-        With near matches.
-    NotApplicable
-        The arm was not in the run's prompt.
-    Conflict
-        The key was used for other content.
+    Raises `InvalidEvaluation` for a score outside 0 to 1, another outcome, empty feedback, or a URI that names no
+    layer. Raises `UnknownLayer`, `UnknownExecution`, `UnknownRun` or `UnknownArm` with near matches, `NotApplicable`
+    for an arm that was not in the run's prompt, and `Conflict` for a key with other content.
     """
     order = order_of(context, subject, outcome, **options)
     return evaluate_all(context, [order])[0]
@@ -163,10 +149,7 @@ def evaluated(
 
 
 def replaced_browsers(txn: Transaction, answers: Sequence[EvaluationAnswer]) -> tuple[str, ...]:
-    """Return the other browsers whose judgements these answers replaced.
-
-    Unconfirmed browsers are one rater, so a later judgement replaces an earlier one.
-    """
+    """Return the other browsers whose judgements these answers replaced: unconfirmed browsers are one rater."""
     numbers = [number_in(one.supersedes) for one in answers if one.supersedes]
     return other_browsers(txn, numbers) if numbers and txn.actor.browser else ()
 
@@ -175,7 +158,8 @@ def _answered(
     txn: Transaction, orders: Sequence[EvaluationOrder], indexes: Sequence[int]
 ) -> dict[int, EvaluationAnswer]:
     """Return the answers to orders with different keys: the stored answer of a repeat, or a new one."""
-    subjects = dict(zip(indexes, resolve_orders(txn, [orders[index] for index in indexes]), strict=True))
+    known = _Subjects(txn, [orders[index] for index in indexes])
+    subjects = {index: known.resolve(orders[index]) for index in indexes}
     keys = {key for index in indexes if (key := orders[index].key) is not None}
     replies = replies_of(txn, keys) if keys else {}
     answers: dict[int, EvaluationAnswer] = {}
@@ -341,12 +325,6 @@ class ResolvedOrder(msgspec.Struct, frozen=True, gc=False):
     run_revision: int
     arm_no: int
     subject: Subject
-
-
-def resolve_orders(txn: Transaction, orders: Sequence[EvaluationOrder]) -> list[ResolvedOrder]:
-    """Return the subjects of orders. Raises the errors of `evaluate` for the first order without one."""
-    known = _Subjects(txn, orders)
-    return [known.resolve(order) for order in orders]
 
 
 class _Subjects:

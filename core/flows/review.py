@@ -159,7 +159,8 @@ def submit(
         is_repeat = key is not None and reply_of(txn, key) is not None
         if not (is_repeat or anyway):
             _admit(board, item, txn.actor.name, seen)
-        order = _order(txn, board.queue, one, typed, key)
+        words = typed.feedback or None, board.queue.rubric or None
+        order = _order_of(txn, one.about, _judgement(txn, board.queue, typed), words, key)
         since = [] if seen is None or is_repeat else _since(board, item, txn.actor.name, seen)
         return msgspec.structs.replace(_submitted(txn, board, one, order), meanwhile=tuple(since))
 
@@ -220,9 +221,8 @@ def skip_item(context: Context, queue: str, item: int, reason: str) -> ItemAnswe
 
 def keep_draft(context: Context, queue: str, item: int, draft: Draft | None) -> None:
     """Store an unsent draft for seven days; None deletes it. Raises `NotFound` for the queue."""
-    context.write(
-        "judge", lambda txn: write_draft(txn, find_queue(txn, queue).queue_no, _number(item), draft)
-    )
+    number = whole("item", item, 10 * MAX_ITEMS, lowest=1)
+    context.write("judge", lambda txn: write_draft(txn, find_queue(txn, queue).queue_no, number, draft))
 
 
 def draft(context: Context, queue: str, item: int) -> Draft | None:
@@ -331,10 +331,6 @@ def _item(board: Board, item: int) -> Item:
     return row
 
 
-def _number(item: int) -> int:
-    return whole("item", item, 10 * MAX_ITEMS, lowest=1)
-
-
 def _admit(board: Board, number: int, me: str, known_state: str | None) -> None:
     """Raise `Conflict` if others acted on the item in a way that the sender has not seen."""
     since = [] if known_state is None else _since(board, number, me, known_state)
@@ -389,12 +385,6 @@ def _reason_taken(board: Board, item: int, me: str) -> str:
     if board.items[item].assigned_to not in {"", me}:
         return "assigned to another reviewer"
     return "held by another reviewer now"
-
-
-def _order(txn: Transaction, queue: Queue, one: Item, typed: Draft, key: str | None) -> EvaluationOrder:
-    """Return the draft as an order of an evaluation."""
-    judgement, words = _judgement(txn, queue, typed), (typed.feedback or None, queue.rubric or None)
-    return _order_of(txn, one.about, judgement, words, key)
 
 
 def _order_of(
