@@ -21,7 +21,7 @@ from functools import partial
 from itertools import accumulate, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -104,17 +104,10 @@ class _Piece(msgspec.Struct, rename="camel"):
     messages: list[msgspec.Raw] | None = None
     set: _Piece | None = msgspec.field(default=None, name="$set")
 
-    @property
-    def uuid(self) -> None:
-        """None: a message may be repeated, so no other line follows this one."""
-
-    @property
-    def parent_uuid(self) -> None:
-        return None
-
-    @property
-    def timestamp(self) -> None:
-        return None
+    uuid: ClassVar[None] = None
+    """A message may be repeated, so no other line follows this one."""
+    parent_uuid: ClassVar[None] = None
+    timestamp: ClassVar[None] = None
 
 
 class _Identified(msgspec.Struct):

@@ -169,7 +169,8 @@ def _distribution(runs: BaselineRuns) -> Iterator[str]:
     yield f"  Baseline: {shares[0]}    Selected: {shares[1]}"
     saved = runs.token_savings_percent
     if saved is not None:
-        means = [_NONE if one is None else _fixed(one, 0) for one in _means(runs)]
+        known = runs.baseline_avg_tokens, runs.selected_avg_tokens
+        means = [_NONE if one is None else _fixed(one, 0) for one in known]
         sign = "+" if saved > 0 else ""
         averages = f"(baseline avg: {means[0]}, selected avg: {means[1]})"
         yield f"  Token Savings: {sign}{_fixed(saved, 1)}% {averages}"
@@ -177,10 +178,6 @@ def _distribution(runs: BaselineRuns) -> Iterator[str]:
         low, high = _outwards(*runs.savings_interval)
         yield f"  armscope: {_fixed(runs.savings_percent, 1)}% fewer tokens, 95% interval {low}% to {high}%"
     yield ""
-
-
-def _means(runs: BaselineRuns) -> tuple[float | None, float | None]:
-    return runs.baseline_avg_tokens, runs.selected_avg_tokens
 
 
 def _table(arms: Sequence[ArmState]) -> str:

@@ -77,13 +77,8 @@ _BATCH: Final = msgspec.json.Decoder(_Batch)
 _RECORDINGS: Final = msgspec.json.Decoder(_Recordings)
 
 
-def read_event(raw: bytes) -> RolloutEvent | None:
-    """Return the stored part of an event, None for an unknown type. Raises `Flaw` or a decoding error."""
-    return _stored_event(_EVENT.decode(raw))
-
-
 def event_of(document: object) -> RolloutEvent | None:
-    """Return the same of a decoded event, which may hold NaN; raises `Flaw`."""
+    """Return the stored part of a decoded event, which may hold NaN, None for an unknown type; raises `Flaw`."""
     try:
         return _stored_event(msgspec.convert(document, _Event))
     except msgspec.ValidationError as problem:
@@ -141,7 +136,7 @@ class Rollouts:
 
     def take(self, raw: bytes) -> None:
         """Add an event. Raises `Flaw` for one that contradicts an earlier one with its id."""
-        event = read_event(raw)
+        event = _stored_event(_EVENT.decode(raw))
         if event is None:
             self.n_unknown += 1
         else:

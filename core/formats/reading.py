@@ -113,11 +113,7 @@ def _stripped(rest: memoryview, separator: bytes) -> memoryview:
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """The beginning of a file, as far as formats need it for recognition.
-
-    ``keys`` are those of the first object, even if it is larger than the head, or the names in an archive. ``lines``
-    are its first complete lines that are objects, ``start`` its bytes.
-    """
+    """A file's beginning; ``keys`` are the first object's, large or not, or an archive's names, ``lines`` objects."""
 
     shape: Shape
     start: bytes
@@ -156,11 +152,7 @@ def first_keys(start: bytes) -> Iterator[str]:
 
 @dataclass
 class SubAgentFiles:
-    """Files of sub-agents, by the ids of their session and of themselves.
-
-    ``sessions`` are the ids of the sessions that other files of the import hold. ``sources`` are the
-    files that it reads by themselves, too.
-    """
+    """Files of sub-agents by their session's id and their own; sessions and paths that the import reads besides."""
 
     sessions: set[str] = field(default_factory=set)
     sources: set[Path] = field(default_factory=set)
@@ -362,16 +354,20 @@ class Reading:
     def elements(self, array: bytes | msgspec.Raw) -> Iterator[Piece]:
         """Yield each element of an array."""
         try:
-            try:
-                elements = _ELEMENTS.decode(array)
-            except msgspec.DecodeError:
-                if not self.takes_nan:
-                    raise
-                elements = _ELEMENTS.decode(with_nulls(bytes(array)))
+            elements = self.tolerant(_ELEMENTS, array)
         except UNDECODABLE as error:
             raise self.damaged(error, bytes(array)) from None
         for number, element in enumerate(elements, start=1):
             yield number, bytes(element)
+
+    def tolerant(self, decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw) -> T:
+        """Return the decoded value, where NaN is null if the format takes it."""
+        try:
+            return decoder.decode(raw)
+        except msgspec.DecodeError:
+            if not self.takes_nan:
+                raise
+            return decoder.decode(with_nulls(bytes(raw)))
 
     def decoded_whole(self, decoder: msgspec.json.Decoder[T], document: bytes) -> T:
         """Return a document; raise `UnreadableSource` for one of which nothing can be read."""
@@ -482,21 +478,13 @@ class Document:
         try:
             if self.is_large:
                 self.reading.check(self.raw)
-            fields = self._fields()
+            fields = self.reading.tolerant(_FIELDS, self.raw)
             for name, value in fields.items():
                 if name != self.listed:
                     self.reading.check(bytes(value))
         except UNDECODABLE as error:
             raise self.reading.damaged(error, self.raw) from None
         return fields
-
-    def _fields(self) -> dict[str, msgspec.Raw]:
-        try:
-            return _FIELDS.decode(self.raw)
-        except msgspec.DecodeError:
-            if not self.reading.takes_nan:
-                raise
-            return _FIELDS.decode(with_nulls(self.raw))
 
     def elements(self, fields: dict[str, msgspec.Raw] | None = None) -> Iterator[Piece]:
         """Yield the elements of the list."""
