@@ -49,13 +49,7 @@ _BROKEN: Final = (
 
 
 class Archive:
-    """An open zip; use it in a ``with``.
-
-    Raises
-    ------
-    UnreadableSource
-        It is no zip, or one with too large a directory.
-    """
+    """An open zip, for a ``with``; raises `UnreadableSource` for no zip, and for one with too large a directory."""
 
     def __init__(self, path: Path, file: str, limits: Limits, progress: Progress | None = None) -> None:
         self._file = file

@@ -183,13 +183,7 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
 
 @contextmanager
 def _unpacked(reading: Reading, progress: Progress | None) -> Iterator[Reading]:
-    """The lines of the zip as a file of their own, which is gone afterwards.
-
-    Raises
-    ------
-    UnreadableSource
-        The lines aren't the ones that the manifest names, or either of them is damaged.
-    """
+    """Yield the zip's lines as a file; raises `UnreadableSource` if the manifest names others or one is damaged."""
     with TemporaryDirectory(prefix="armscope-") as folder:
         lines = Path(folder) / LINES
         with (

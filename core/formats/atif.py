@@ -380,11 +380,7 @@ def _claims(head: Head) -> bool:
 
 
 def trajectory_of(path: Path) -> Path | None:
-    """Return the trajectory that a trial's result belongs to, or None for another file.
-
-    >>> trajectory_of(Path("notes.txt")) is None
-    True
-    """
+    """Return the trajectory that a trial's result belongs to, or None for another file."""
     if path.name != RESULT:
         return None
     trial = path.parent

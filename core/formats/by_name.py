@@ -30,10 +30,7 @@ def listed_names(names: Sequence[str] | None, text: str) -> Sequence[str]:
 
 @dataclass(slots=True)
 class Offer:
-    """Offer of one run: ids that it has by name, and those of them that are in full already.
-
-    ``listed`` are all ids that a line has named by then, those that were taken away too.
-    """
+    """Offer of one run: what it has by name, what of it is in full already, and all that was named by then."""
 
     keys: frozenset[str] = frozenset()
     known: frozenset[str] = frozenset()
@@ -42,11 +39,7 @@ class Offer:
 
 @dataclass
 class ByName:
-    """State of a session: arms on offer by name with the cost of the name, and all that was called or loaded.
-
-    ``_called`` are names of tools that were called or found, ``_loaded`` names of skills. ``_inferred`` are arms that
-    were called before a line named them: until then they were in full like all others.
-    """
+    """Arms of a session by name; one that was called before a line named it was in full until then."""
 
     _named: dict[str, Arm] = field(default_factory=dict)
     _ever: dict[str, Arm] = field(default_factory=dict)

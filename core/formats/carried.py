@@ -34,10 +34,7 @@ class Belief:
 
 
 def carried(belief: Belief, origin: str) -> Iterator[ArmLine | RewardLine]:
-    """Yield the lines of a belief; ``origin`` names its source for people.
-
-    Raises `InvalidInput` for impossible numbers or an invalid arm id.
-    """
+    """Yield the lines of a belief from ``origin``; raises `InvalidInput` for impossible numbers or arm ids."""
     content = digest_of(f"{belief.success_micro}/{belief.failure_micro}/{belief.pulls}".encode())
     row = alike(
         RewardLine,
@@ -51,13 +48,7 @@ def carried(belief: Belief, origin: str) -> Iterator[ArmLine | RewardLine]:
 
 
 def micro_above_one(name: str, parameter: object) -> int:
-    """Return the millionths that a parameter has grown above its start, 1.
-
-    Raises `InvalidInput` for a value that can't have grown from 1.
-
-    >>> micro_above_one("alpha", 1), micro_above_one("beta", 1.7142857142857144)
-    (0, 714286)
-    """
+    """Return the millionths above a parameter's start, 1; raises `InvalidInput` for one that can't have grown."""
     if not isinstance(parameter, (int, float)) or not 1 - _ROUNDING <= parameter <= _MAX_PSEUDO_COUNTS:
         raise InvalidInput(
             f"{name} of a carried belief must be a number from 1 to 10^9, because it began at Beta(1, 1).",

@@ -136,9 +136,7 @@ class Function(msgspec.Struct):
 
 
 class ToolCall(msgspec.Struct):
-    """A call whose name is in ``function``, in ``custom``, or beside its arguments under ``name`` or
-    ``function``.
-    """
+    """A call, named by ``function``, by ``custom``, or by ``name`` or ``function`` beside its arguments."""
 
     function: Function | Label | None = None
     custom: Function | None = None
@@ -156,9 +154,7 @@ class ToolCall(msgspec.Struct):
 
 
 class Message(msgspec.Struct):
-    """A chat message; ``function_call`` is how calls were written before ``tool_calls``. Anthropic's are parts of the
-    content, and their results are the user's.
-    """
+    """A chat message; ``function_call`` is the older form. Anthropic's calls are parts, their results the user's."""
 
     role: str
     content: str | list[Part] | None = None
@@ -491,9 +487,7 @@ class _RecordRuns:
     history: History | None = None
 
     def entries(self) -> Iterator[Entry]:
-        """Its runs, and the episode that they were made in. What calls tools in no way that is understood is none: it
-        would pass for conversation.
-        """
+        """Its runs and episode; none with calls of unknown kinds alone, because it would pass for conversation."""
         runs: list[str] = []
         for entry in self._entries():
             if isinstance(entry, Run):
@@ -569,9 +563,7 @@ class _RecordRuns:
             yield self._run(segment, f"{self.source}/{ordinal}", is_last=ordinal == len(opened) - 1)
 
     def _run(self, segment: Segment, identity: str, *, is_last: bool) -> Run | Rejected:
-        """Reward, usage and duration are the whole record's: a single turn has none. How the record ended is
-        how its last turn did.
-        """
+        """Return a turn's run; reward, usage and duration are the whole record's, and its end the last turn's."""
         if segment.n_foreign and not segment.calls:
             reason = self.unknown.no_call_is_known(segment.n_foreign)
             return Rejected(file=self.reading.file, line=self.number, reason=reason)

@@ -218,10 +218,7 @@ class Used:
         return usage.input_tokens or 0, usage.output_tokens or 0, cached, stored, 0
 
     def billed(self, model: str | None, owner: Owner, unknown: Unknown) -> Iterator[Spent]:
-        """Yield a row for each request: those of the answer itself, and those of other models.
-
-        If the requests of the answer count fewer tokens than the answer, one row has the counts of the answer.
-        """
+        """Yield a row for each request, also to other models; one for all where the requests count fewer tokens."""
         usage, wrong = _usage_of(self.raw)
         whole = usage.row(model, owner)
         names, (tier, region) = wrong + unread(self.raw, _KNOWN), usage.apart
@@ -724,10 +721,7 @@ class _Session(NamedSession[_Line]):
             self.agents.add_result(key, result.total_tokens, line.timestamp, self._open)
 
     def _read_sub_agents(self, reading: Reading) -> Iterator[Rejected]:
-        """Read the sub-agents' own files: those of this session, and those that its results name.
-
-        A session without a prompt has no run for their tokens. Each of these files is itself such a session.
-        """
+        """Read the sub-agents' files of this session, and those that its results name, if it has a run for them."""
         files = reading.sub_agents
         read: set[Path] = set()
         keys = [self.id, *self.agents.unread] if self.prompts else []

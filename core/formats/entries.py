@@ -64,10 +64,7 @@ class Rejected:
 
 @dataclass(frozen=True, kw_only=True)
 class Outside:
-    """Replies of a record that belong to no turn, because no user had spoken before them.
-
-    ``no_user_text``: no user ever speaks, so the record has no turns; read by episode it is one run.
-    """
+    """Replies before any user spoke; ``no_user_text``: none ever speaks, so only by episode is there a run."""
 
     file: str
     line: int
@@ -125,10 +122,7 @@ Entry = Run | LedgerLine | Rejected | Outside | Stated | Remark | Skipped | Roll
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """One recognised file. Nothing but its beginning has been read yet.
-
-    ``unit`` None = every run names its own (our format). ``file`` is for showing, never an identity.
-    """
+    """One recognised file, not read yet; ``unit`` None = each run names its own. ``file`` is shown, no identity."""
 
     file: str
     format: str
@@ -138,13 +132,7 @@ class Source:
     read: Callable[[Progress | None], Iterator[Entry]] = field(repr=False, compare=False)
 
     def entries(self, progress: Progress | None = None) -> Iterator[Entry]:
-        """Yield everything in the file, lazily and in order; every call reads it again.
-
-        Raises
-        ------
-        UnreadableSource
-            The full file is unreadable: a damaged JSON document, a limit, a disk error.
-        """
+        """Yield everything in the file, lazily, from its start; raises `UnreadableSource`, also for disk errors."""
         return self.read(progress)
 
 
@@ -154,9 +142,7 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Opened:
-    """The recognised files of some paths, and what a folder held besides; use it in a ``with``, which deletes what
-    was unpacked to be read.
-    """
+    """The recognised files of some paths, and what else a folder held; its ``with`` deletes what was unpacked."""
 
     sources: tuple[Source, ...]
     skipped: tuple[Skipped, ...] = ()

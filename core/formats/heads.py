@@ -48,10 +48,7 @@ _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 def head_of(path: Path, file: str, limits: Limits) -> Head:
     """Look at a file's first 128 KiB, or its first line if that is longer.
 
-    Raises
-    ------
-    UnreadableSource
-        It is missing, empty, not a regular file, packed in a way that is not read, or not text.
+    Raises `UnreadableSource` for one that is missing, empty, no regular file, no text, or packed in an unread way.
     """
     start, is_long = _start(path, file, limits)
     if is_tar(start):

@@ -297,10 +297,7 @@ def _broken(sample: _Sample) -> str | None:
 
 
 def _state(sample: _Sample, ended_at: str | None, log_completed_ms: int) -> int:
-    """Return a number that is larger for a later state: its scores and edits plus the seconds to its last change.
-
-    Both only grow, so their sum grows too.
-    """
+    """Return a number that grows with later states: scores and edits, plus seconds to the last change."""
     scores = [*(sample.scores or {}).values(), *(one for one in (sample.score,) if one is not None)]
     edits = [edit for score in scores for edit in score.history or ()]
     marks = [*(edit.provenance for edit in edits), sample.invalidation]

@@ -142,10 +142,7 @@ class _Judged(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RewardInput(_Judged, frozen=True, kw_only=True, gc=False):
-    """A ``reward`` call as it was sent.
-
-    >>> read_reward(b'{"uri": "kairos://layer/aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee", "outcome": "failure"}').score
-    """
+    """A ``reward`` call as it was sent."""
 
     layer: LayerUri
 
@@ -172,16 +169,7 @@ def value_of(body: bytes, must_be: str, next_step: str) -> object:
 
 
 def reward_input(value: object) -> RewardInput:
-    """The ``reward`` call in a value read from JSON, checked as KAIROS's input schema checks it.
-
-    Members it does not know are left alone. Raises `InvalidEvaluation` whose ``fields`` name all that is wrong.
-
-    >>> try:
-    ...     reward_input({"uri": "kairos://adapter/a", "outcome": "Success", "score": 1.2})
-    ... except InvalidEvaluation as error:
-    ...     print(error.fields)
-    ('outcome', 'score', 'uri')
-    """
+    """Check a ``reward`` call by KAIROS's schema; `InvalidEvaluation` names all wrong members in ``fields``."""
     if not isinstance(value, Mapping):
         raise InvalidEvaluation(
             f"A reward must be an object with uri and outcome, got {shown(value)}.",
@@ -235,14 +223,7 @@ def _wrong(value: Mapping[str, object], layer: LayerUri | None) -> Iterator[str]
 
 
 def reward_output(reward: RewardInput, graded: Grade, at_ms: int) -> bytes:
-    """The answer to a ``reward`` call that was recorded at ``at_ms`` (UTC milliseconds).
-
-    >>> given = RewardInput(layer=LayerUri.parse("kairos://mem/" + 36 * "a"), outcome="success")
-    >>> graded = known_grade("success", None, None, None, None, thresholds=Thresholds())
-    >>> answer = reward_output(given, graded, 0)
-    >>> answer[-57:]
-    b'00Z"}],"total_rated":1,"total_failed":0,"next_call":null}'
-    """
+    """The answer to a ``reward`` call that was recorded at ``at_ms`` (UTC milliseconds)."""
     row = {
         "uri": reward.layer.raw,
         "outcome": reward.outcome,
@@ -270,11 +251,6 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
     def body(self) -> bytes:
-        """The body of the answer.
-
-        >>> Refusal(status=400, code="INVALID_URI", message="reward requires a layer URI").body()
-        b'{"error":"INVALID_URI","message":"reward requires a layer URI"}'
-        """
         return _encode({"error": self.code, "message": self.message})
 
 
@@ -358,14 +334,7 @@ _FILLED_RESPONSE: Final = msgspec.json.Decoder(_FilledResponse)
 
 
 def reward_jsonl(rows: Iterable[TrainingRow], thresholds: Thresholds = _THRESHOLDS) -> Iterator[bytes]:
-    """A line for every row with a reward.
-
-    >>> row = TrainingRow(
-    ...     execution="e1", adapter_uri="kairos://adapter/a", layer_uri="l", layer_index=1, at_ms=0,
-    ...     instruction='{"tensor_in":{}}', response="{}", reward=Reward(outcome="success"))
-    >>> next(reward_jsonl([row]))[:52]
-    b'{"instruction":{"activation_query":null,"tensor_in":'
-    """
+    """A line for every row with a reward."""
     for row in rows:
         if row.reward is not None:
             values = _values(row.reward, row.reward.graded(thresholds), row.reward.rated_at_ms, None)
@@ -381,18 +350,7 @@ def reward_jsonl(rows: Iterable[TrainingRow], thresholds: Thresholds = _THRESHOL
 def sft_jsonl(
     rows: Iterable[TrainingRow], thresholds: Thresholds = _THRESHOLDS, *, include_reward: bool = True
 ) -> Iterator[bytes]:
-    r"""A line for every row that is good enough to fine-tune on; without ``include_reward`` the same lines, without
-    their rewards.
-
-    >>> row = TrainingRow(
-    ...     execution="e1", adapter_uri="kairos://adapter/a", layer_uri="l", layer_index=1, at_ms=0,
-    ...     instruction='{"tensor_in":{}}', response="{}",
-    ...     reward=Reward(outcome="success", score=0.9, rater="mara", rubric_version="v1"))
-    >>> next(sft_jsonl([row]))[:71]
-    b'{"messages":[{"role":"user","content":"{\\"tensor_in\\":{}}"},{"role":"as'
-    >>> list(sft_jsonl([msgspec.structs.replace(row, reward=None)], include_reward=False))
-    []
-    """
+    """A line for every row that is good enough to fine-tune on, with or without its reward."""
     for row in rows:
         if row.reward is None:
             continue
@@ -411,7 +369,7 @@ def sft_jsonl(
 def preference_jsonl(
     rows: Iterable[TrainingRow], thresholds: Thresholds = _THRESHOLDS, *, pairing: Pairing = "prompt"
 ) -> Iterator[bytes]:
-    r"""Return a line for each group of rows with an eligible success and an eligible failure.
+    """Return a line for each group of rows with an eligible success and an eligible failure.
 
     Of each kind the row with the highest score is used, the first among equals. A missing score ranks as
     0. Groups come in the order of their first rows.
@@ -422,17 +380,6 @@ def preference_jsonl(
         Read once; two of each group are held.
     pairing
         ``"prompt"`` groups by instruction (equal but for the order of members), ``"layer"`` by layer and index.
-
-    Examples
-    --------
-    >>> rows = [
-    ...     TrainingRow(
-    ...         execution="e1", adapter_uri="a", layer_uri="l", layer_index=1, at_ms=0,
-    ...         instruction='{"tensor_in":{}}', response=response,
-    ...         reward=Reward(outcome=outcome, score=0.9, rater="mara", rubric_version="v1"))
-    ...     for outcome, response in (("success", '{"trace":"yes"}'), ("failure", '{"trace":"no"}'))]
-    >>> [line[:41] for line in preference_jsonl(rows)]
-    [b'{"prompt":"{\\"tensor_in\\":{}}","chosen":"']
     """
     best: dict[bytes, dict[EvaluationOutcome, TrainingRow]] = {}
     for row in rows:
@@ -450,14 +397,7 @@ def preference_jsonl(
 def trace_jsonl(
     rows: Iterable[TrainingRow], thresholds: Thresholds = _THRESHOLDS, *, include_reward: bool = True
 ) -> Iterator[bytes]:
-    """A line for every row, as it is.
-
-    >>> row = TrainingRow(
-    ...     execution="e1", adapter_uri="kairos://adapter/a", layer_uri="l", layer_index=1, at_ms=0,
-    ...     instruction='{"tensor_in":{}}', response="{}")
-    >>> next(trace_jsonl([row]))[:40]
-    b'{"id":"e1:1","execution_id":"e1","adapte'
-    """
+    """A line for every row, as it is."""
     for row in rows:
         reward = row.reward if include_reward else None
         line = _Trace(
@@ -479,12 +419,6 @@ def reward_csv(rows: Iterable[TrainingRow], thresholds: Thresholds = _THRESHOLDS
 
     A text that a spreadsheet would take for a formula gets an apostrophe before it; numbers stay numbers, texts that
     hold one (``-0.5``) too.
-
-    >>> row = TrainingRow(
-    ...     execution="e1", adapter_uri="a", layer_uri="l", layer_index=1, at_ms=0, instruction="{}", response="{}",
-    ...     reward=Reward(outcome="failure", score=0.5, rater="=cmd()"))
-    >>> list(reward_csv([row]))[1].decode().split(",")[8:13]
-    ['0.5', '-0.5', 'rejected', 'human', "'=cmd()"]
     """
     yield csv_line(_CELLS).removesuffix("\n").encode()
     for row in rows:
@@ -506,13 +440,7 @@ def reward_csv(rows: Iterable[TrainingRow], thresholds: Thresholds = _THRESHOLDS
 
 @lru_cache(maxsize=4096)
 def canonical_uri(uri: str) -> str:
-    """A layer's URI without its execution, its id as it was sent; any other text as it is.
-
-    >>> canonical_uri("KAIROS://layer/" + 36 * "A" + "?execution_id=" + 36 * "b") == "kairos://layer/" + 36 * "A"
-    True
-    >>> canonical_uri("not a URI")
-    'not a URI'
-    """
+    """A layer's URI without its execution, its id as it was sent; any other text as it is."""
     try:
         parsed = parse_uri(uri)
     except InvalidEvaluation:
@@ -639,15 +567,7 @@ _REWARD_LINE: Final = msgspec.json.Decoder(_RewardLine)
 
 
 def read_trace(line: bytes) -> TrainingRow:
-    """The row of a line of `trace_jsonl`. Raises one of `core.formats.strict.UNDECODABLE` if it is none; whether its
-    URIs name a layer and an adapter is not looked at.
-
-    >>> row = TrainingRow(
-    ...     execution="e1", adapter_uri="kairos://adapter/a", layer_uri="l", layer_index=1, at_ms=0,
-    ...     instruction='{"tensor_in":{}}', response="{}", reward=Reward(outcome="failure", score=0.0))
-    >>> read_trace(next(trace_jsonl([row]))) == row
-    True
-    """
+    """The row of a line of `trace_jsonl`, with any URIs; raises one of `core.formats.strict.UNDECODABLE`."""
     check(line, MAX_DEPTH)
     trace = _TRACE_LINE.decode(line)
     instruction, response = _rejoined(trace.instruction), _rejoined(trace.response)
@@ -655,15 +575,7 @@ def read_trace(line: bytes) -> TrainingRow:
 
 
 def read_rewarded(line: bytes) -> TrainingRow:
-    """The row of a line of `reward_jsonl`; raises as `read_trace` does. Its layer is without its execution, and what
-    is null in it is not there.
-
-    >>> row = TrainingRow(
-    ...     execution="e1", adapter_uri="kairos://adapter/a", layer_uri="l", layer_index=1, at_ms=0,
-    ...     instruction='{"tensor_in":{}}', response="{}", reward=Reward(outcome="failure", score=0.0))
-    >>> read_rewarded(next(reward_jsonl([row]))) == row
-    True
-    """
+    """The row of a line of `reward_jsonl`, without its execution and nulls; raises as `read_trace` does."""
     check(line, MAX_DEPTH)
     line_read = _REWARD_LINE.decode(line)
     instruction, response = _rejoined(_there(line_read.instruction)), _rejoined(_there(line_read.response))

@@ -65,9 +65,7 @@ class _Observation(msgspec.Struct, rename="camel"):
 
 
 class _Export(msgspec.Struct, rename="camel"):
-    """One trace, or several with all their observations; without either the trace's fields are next to its
-    observations.
-    """
+    """One trace, or several with all observations; without either, its fields are the trace's."""
 
     observations: list[_Observation]
     trace: _Trace | None = None

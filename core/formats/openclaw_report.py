@@ -128,16 +128,7 @@ def is_report(path: Path) -> bool:
 
 
 def session_of_report(path: Path) -> Path | None:
-    """The session that a report belongs to, None if the path names no report.
-
-    Raises
-    ------
-    UnreadableSource
-        It names a report, but there is no session beside it.
-
-    >>> session_of_report(Path("notes.txt")) is None
-    True
-    """
+    """Return the session of a report, None for another file; raises `UnreadableSource` where none lies beside it."""
     if not is_report(path):
         return None
     session = _beside(path, _REPORT, _SESSION)

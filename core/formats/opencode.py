@@ -374,11 +374,7 @@ def _is_stored(keys: Container[str], start: bytes) -> bool:
 
 
 def stored_session_of(path: Path) -> Path | None:
-    """Return the file of the session that a stored message or part belongs to, None for all other files.
-
-    >>> stored_session_of(Path("notes.json")) is None
-    True
-    """
+    """Return the file of the session that a stored message or part belongs to, None for all other files."""
     if len(path.parts) < len(_STORED) or path.parent.parent.name not in _STORED[1:]:
         return None
     return _stored_session(path.parent)
@@ -564,10 +560,7 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
 
 
 def _charge(session: _Session, identity: str, own: _Source, stack: ExitStack) -> None:
-    """Give the tokens of a session's sub-agents, and of theirs, to the runs that started them.
-
-    The calls of a fork name the sub-agents of the session that it copied.
-    """
+    """Give the tokens of sub-agents at any depth to the runs that started them, also those that a fork copied."""
     known, sources, waiting = {identity}, [own], [identity, *session.children]
     while waiting and session.prompts:
         at = waiting.pop()

@@ -101,11 +101,7 @@ _RECORDINGS: Final = msgspec.json.Decoder(_Recordings)
 
 
 def events_in(text: str) -> Iterator[_Event]:
-    r"""Server-sent events as a stream holds them; one that is not ended by an empty line never arrived.
-
-    References
-    ----------
-    WHATWG HTML, "Server-sent events", section 9.2.6.
+    r"""Server-sent events (WHATWG HTML, section 9.2.6); one that is not ended by an empty line never arrived.
 
     >>> [(one.event, one.data) for one in events_in("event: end\r\ndata: a\r\ndata: b\r\n\r\ndata: cut")]
     [('end', 'a\nb')]
@@ -254,10 +250,7 @@ def answered(step: Step, document: Mapping[str, Any]) -> Step:
 
 
 class Recorder:
-    """Exchanges in order → episodes, each when its session is deleted, the others at the end.
-
-    ``prefix`` precedes session ids that are unique in their recording only.
-    """
+    """Exchanges in order → episodes, each at its session's end; ``prefix`` makes the ids of a recording unique."""
 
     def __init__(self, prefix: str = "") -> None:
         self._prefix = prefix

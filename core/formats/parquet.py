@@ -26,11 +26,7 @@ _KIND: Final = FrameColumn("kind", (), "text", is_optional=False)
 
 @cache
 def columns_of_line(line: type) -> tuple[FrameColumn, ...]:
-    """Return the columns of a kind of line, with the paths to their values.
-
-    >>> [column.name for column in columns_of_line(RunLine)][:4]
-    ['uid', 'inventory', 'inventory_arms', 'inventory_named']
-    """
+    """Return the columns of a kind of line, with the paths to their values."""
     if line is LearnerLine:
         inner = [
             one._replace(name="has_texts") if one.name == "texts" else one  # runs have a list of that name

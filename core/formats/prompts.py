@@ -150,10 +150,7 @@ class Prompt:
         return usage_of(self.rows) if self.rows else summed(one.parts for _, one in self.used.values())
 
     def spent(self, unknown: Unknown) -> tuple[Spent, ...]:
-        """Return the disjoint counts by model: the agent's, then its sub-agents'.
-
-        If a sub-agent's counts exceed the limit of a bill, the limit is a lower bound for all of them.
-        """
+        """Return the counts by model, then the sub-agents', as the limit of a bill where they exceed it."""
         used = self.used.values()
         rows = (row for model, one in used for row in one.billed(model, "agent", unknown))
         own = merged((*self.rows, *rows, Spent(unread=self.n_unread)))
@@ -188,20 +185,13 @@ def is_part(name: str) -> bool:
 def counts_of(
     decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw, known: Collection[str] = ()
 ) -> tuple[T, list[str]]:
-    """Return a usage, and the names of its amounts that are not understood: of another shape, and unknown ones.
-
-    >>> counts_of(msgspec.json.Decoder(dict[str, int]), b'{"input": 1, "output": "x", "seats": 2}')
-    ({'input': 1, 'seats': 2}, ['output', 'seats'])
-    """
+    """Return a usage, and the names of its amounts of another shape and of unknown ones."""
     counts, wrong = readable(decoder, raw)
     return counts, wrong + unread(raw, known)
 
 
 def readable(decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw) -> tuple[T, list[str]]:
-    """Return a usage without its members of another shape, and their names.
-
-    A wrong member takes neither the other counts nor the line around it along.
-    """
+    """Return a usage without its members of another shape, which spoil nothing else, and their names."""
     try:
         return decoder.decode(raw or b"null"), []
     except UNDECODABLE:
@@ -231,11 +221,7 @@ def _is_amount(value: object) -> bool:
 
 
 def summed(parts: Iterable[Parts]) -> Usage | None:
-    """Return the sum of these counts, or None for nothing.
-
-    >>> summed([(10, 5, 0, 0, 15), (1, 0, 0, 0, 0)])
-    Usage(input=11, output=5, cache_read=0, cache_write=0, total=15)
-    """
+    """Return the sum of these counts, or None for nothing."""
     read, written, cached, stored, total = map(sum, zip((0, 0, 0, 0, 0), *parts, strict=True))
     usage = Usage(input=read, output=written, cache_read=cached, cache_write=stored, total=total or None)
     return None if usage.tokens is None else usage

@@ -134,11 +134,7 @@ def role_of(message: bytes | msgspec.Raw) -> str | None:
 def lines_of(
     kind: type[L], types: frozenset[str], roles: frozenset[str] | None = None
 ) -> Callable[[bytes], L | None]:
-    """Return the decoder of a format's lines.
-
-    It gives None for a whole line of a type that is not read, which may have any other shape. With ``roles`` the same
-    holds for messages of another role, and a line of type ``message`` must have one.
-    """
+    """Return a decoder of lines; None for a type or role that is not read. With ``roles`` a message needs one."""
     decoder = msgspec.json.Decoder(kind)
 
     def is_of_no_interest(raw: bytes) -> bool:
@@ -168,10 +164,7 @@ def lines_of(
 
 @dataclass
 class Order:
-    """Check whether lines are in the order of writing.
-
-    A line must follow its predecessor. Lines without predecessors must be in order of time.
-    """
+    """Check of the order of writing: each line after its predecessor, by time where no line has one."""
 
     _ids: set[str] = field(default_factory=set)
     _awaited: set[str] = field(default_factory=set)
@@ -390,10 +383,7 @@ class Session(Order, ABC, Generic[L]):
         self._loading[identity or ""] = (prompt, skills)
 
     def offer_by_name(self, searched: Mapping[str, Iterable[str]]) -> None:
-        """Give each run its offer: what it loads, calls or finds by a search is in full in the later ones.
-
-        A skill that a person typed is in full in its run already. ``searched`` are tools by the run's identity.
-        """
+        """Give each run its offer: later ones have in full what it loads, calls or finds (``searched``)."""
         for prompt in self.prompts:
             for skill in prompt.typed:
                 self.by_name.add_load(skill)
@@ -449,11 +439,7 @@ class Session(Order, ABC, Generic[L]):
         return self.n_facts
 
     def entries(self, reading: Reading) -> Iterator[Run | Rejected | Skipped]:
-        """Yield all runs, once every line was added.
-
-        A run with calls of unknown kinds only is left out, because it would pass for conversation. If that holds for
-        all calls of the session, the session is left out.
-        """
+        """Yield all runs. One whose calls are all of unknown kinds is left out: it would pass for conversation."""
         self.agents.charge(self.prompts, self.owners.__contains__)
         n_foreign = sum(prompt.n_foreign for prompt in self.prompts)
         if n_foreign and not any(prompt.calls for prompt in self.prompts):
@@ -639,10 +625,7 @@ def read_named(
     begin: Callable[..., Session[N]],
     listed: str = "",
 ) -> Iterator[Entry]:
-    """Runs of a file whose lines name their session; ``decode`` gives None for lines that are of no interest.
-
-    ``listed`` is the list of a file that is one document.
-    """
+    """Yield the runs of lines that name their session; ``listed`` is the list of a file that is one document."""
     yield from _Named(reading, begin, decode, listed).entries(progress)
 
 
@@ -653,10 +636,7 @@ def read_segments(
     begin: Callable[..., Session[L]],
     header_of: Callable[[L], str | None],
 ) -> Iterator[Entry]:
-    """Yield the runs of a file whose sessions go from one header to the next.
-
-    ``header_of`` returns the identity of a header line, None for all other lines.
-    """
+    """Yield runs of sessions from one header to the next; ``header_of`` gives the identity of a header line."""
     yield from _Segments(reading, begin, decode, header_of).entries(progress)
 
 

@@ -155,11 +155,7 @@ class Span:
 
 
 def opened(value: object) -> object:
-    """A value, or what a text of JSON says.
-
-    >>> opened('[1]'), opened("see [1]"), opened(None)
-    ([1], 'see [1]', None)
-    """
+    """A value, or what a text of JSON says."""
     if isinstance(value, str) and value[:1] in ("{", "["):
         try:
             return msgspec.json.decode(value)
@@ -221,10 +217,7 @@ def skills_listed(span: Span) -> Iterator[str]:
 
 
 def tool_called(span: Span) -> SpanCall | None:
-    """The call that a span of a tool is, None = it is no tool's.
-
-    Raises `Flaw` for a tool's span that doesn't say whose.
-    """
+    """The call that a tool's span is, else None; raises `Flaw` where it doesn't say whose."""
     attributes = span.attributes
     is_tool = span.kind == "TOOL" or (span.type == "TOOL" and not span.kind)
     name = _text(_either(attributes, "gen_ai.tool.name", "ai.toolCall.name"))

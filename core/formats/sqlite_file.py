@@ -50,12 +50,7 @@ def opened(
 ) -> Iterator[tuple[sqlite3.Connection, frozenset[str]]]:
     """Yield the database, for reading the tables of those layouts that it has whole, and their names.
 
-    Texts are bytes.
-
-    Raises
-    ------
-    UnreadableSource
-        It has no layout, or the file is damaged, locked or made to hurt.
+    Texts are bytes. Raises `UnreadableSource` without a layout, or if the file is damaged, locked or made to hurt.
     """
     try:
         with TemporaryDirectory(prefix="armscope-") as folder:
@@ -77,10 +72,7 @@ def opened(
 
 
 class Rows:
-    """The rows of some tables by one column, each group in an order; their numbers alone are held.
-
-    No index is needed, and no cell is larger in memory than the limit: of a larger one its long texts are cut.
-    """
+    """Groups of rows by one column, in an order and without an index; long texts of a too large cell are cut."""
 
     def __init__(self, reading: Reading, database: sqlite3.Connection) -> None:
         self._reading = reading

@@ -46,10 +46,7 @@ _DAMAGED: Final = (zlib.error, lzma.LZMAError, OSError, EOFError)
 
 @dataclass(frozen=True)
 class Damage:
-    """Reason for missing content here; ``of`` names its object, ``rest`` is what could be held of it.
-
-    ``is_alone``: it is the only line of its file.
-    """
+    """Reason for missing content in ``of``, and the ``rest`` that was held; ``is_alone``: its file's only line."""
 
     reason: str
     of: str = "file"

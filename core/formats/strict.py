@@ -166,10 +166,7 @@ def _postpone(by: int) -> None:
 
 
 def check(raw: bytes, max_depth: int, max_elements: int = MAX_ELEMENTS) -> None:
-    """Raise `Flaw` for lone surrogates, broken UTF-8, deep nesting and too many elements anywhere in ``raw``.
-
-    >>> check(b'{"a": "[[[[["}', max_depth=3)
-    """
+    """Raise `Flaw` for lone surrogates, broken UTF-8, deep nesting and too many elements anywhere in ``raw``."""
     n_bytes = len(raw)
     if n_bytes > SLICE_BYTES or n_bytes > max_elements:
         _check_slices(raw, max_depth, max_elements)

@@ -42,11 +42,7 @@ def counted(row: Spent) -> Callable[[Unknown], Iterable[Spent]]:
 
 
 def parted(steps: Iterable[T], is_sub_agents: Callable[[T], bool]) -> tuple[list[T], list[T]]:
-    """Return the agent's own steps and those of its sub-agents.
-
-    >>> parted([1, 2, 3], lambda step: step == 2)
-    ([1, 3], [2])
-    """
+    """Return the agent's own steps and those of its sub-agents."""
     own: list[T] = []
     others: list[T] = []
     for step in steps:
@@ -266,9 +262,5 @@ def _run_of(response: Response, own: Sequence[Prompt], timeline: _Timeline) -> P
 
 
 def _normalized_task(text: str) -> str:
-    r"""Return a task without system reminders, with each run of white space as one space.
-
-    >>> _normalized_task("<system-reminder>now</system-reminder> look\n around ")
-    'look around'
-    """
+    """Return a task without system reminders, with each run of white space as one space."""
     return " ".join(_REMINDER.sub(" ", text).split())

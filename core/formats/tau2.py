@@ -246,10 +246,7 @@ def _status(reason: str | None) -> Status:
 
 
 def _declared(info: _Info) -> Inventory | None:
-    """Return the declared tools, those of the environment.
-
-    An agent without a user also has the user's tools; only a supplied list names them.
-    """
+    """Return the declared tools, which are the environment's; an agent without a user also has the user's."""
     defined = _DEFINED.decode(info.environment_info.tool_defs)
     if not defined or _is_without_user(info):
         return None

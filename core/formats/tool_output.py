@@ -65,11 +65,7 @@ def paid_of(value: object) -> Paid:
 
 
 def read_output(value: Mapping[str, Any]) -> Output:
-    """Return the stored part of a tool output; ``finished`` is False where it is missing or no boolean.
-
-    >>> read_output({"blocks": [{"type": "text", "text": "look 1"}], "reward": 0.1}).text
-    'look 1'
-    """
+    """Return the stored part of a tool output; ``finished`` is False where it is missing or no boolean."""
     blocks = value.get("blocks")
     metadata = value.get("metadata")
     finished = value.get("finished") is True
@@ -113,12 +109,7 @@ def digest_of_value(value: object) -> str:
 
 
 def digest_of_metadata(metadata: object, *, ends: bool = True) -> str:
-    """Return the digest of metadata. Where it ends an episode and has several members, one of each follows.
-
-    >>> one, other = (digest_of_metadata({"grade": "half", "at": at}).split() for at in (1, 2))
-    >>> [a == b for a, b in zip(one, other, strict=True)]
-    [False, False, True]
-    """
+    """Return the digest of metadata. Where it ends an episode and has several members, one of each follows."""
     whole = digest_of_value(metadata)
     if not ends or not isinstance(metadata, Mapping) or not 1 < len(metadata) <= MAX_MEMBERS:
         return whole

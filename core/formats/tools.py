@@ -51,11 +51,7 @@ _DOMAINS: Final = msgspec.json.Decoder(_Domains)
 
 
 def inventory_of(raw: bytes, kind: InventoryKind) -> Inventory:
-    """Arms of a JSON list of tools, in its order; a tool listed twice counts once.
-
-    >>> inventory_of(b'["Read", {"name": "think", "token_cost": 9}]', "declared").arms[1]
-    Arm(key='tool:other:think', label=None, token_cost=9, content=None, prior=None, version=None)
-    """
+    """Arms of a JSON list of tools, in its order; a tool listed twice counts once."""
     arms: dict[str, Arm] = {}
     for tool in _LIST.decode(raw):
         arm = _arm(bytes(tool))
@@ -110,10 +106,7 @@ class DeclaredLists:
 
 @dataclass(frozen=True, kw_only=True)
 class Supplied:
-    """Tools that a person named with ``--tools``: one list for all records, or lists by domain.
-
-    ``without_user`` extends a domain's list where the agent holds the simulated user's tools.
-    """
+    """Tools of ``--tools``: one list, or by domain, where ``without_user`` adds the user's for one without it."""
 
     file: str
     whole: Inventory | None
@@ -152,13 +145,7 @@ class Supplied:
 
 
 def supplied(path: Path, limits: Limits, file: str | None = None) -> Supplied:
-    """The tools of the file that a person named with ``--tools``; ``file`` is its name where the path isn't.
-
-    Raises
-    ------
-    UnreadableSource
-        It is no list of tools, and no lists by domain.
-    """
+    """The tools of a ``--tools`` file, shown as ``file``; raises `UnreadableSource` where it lists none."""
     file = str(path) if file is None else file
     try:
         check_file(path, "--tools", error=UnreadableSource)

@@ -79,11 +79,7 @@ class Tokens(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One traced step; ``parent`` None = the outermost step.
-
-    Times are milliseconds since 1970 UTC, None = unknown. ``naive_time``: its end named no zone. ``usage`` None =
-    unknown.
-    """
+    """One traced step; None = the outermost as ``parent``, else unknown. Times are UTC milliseconds."""
 
     id: str
     parent: str | None
@@ -112,10 +108,7 @@ def _digest(step: Step) -> int:
 
 
 class _Pairing:
-    """Pairs of calls that replies ask for and spans make, by id, or else by name and order.
-
-    A call without an id gets one here.
-    """
+    """Pairs of calls that replies ask for and spans make: by id, given here where missing, or by name and order."""
 
     def __init__(self) -> None:
         self._requests: dict[str, list[str]] = {}
@@ -185,10 +178,7 @@ class Traced:
     def run(
         self, format: str, unknown: Unknown, supplied: Inventory | None = None, *, keeps_texts: bool = False
     ) -> Run:
-        """Return the run; raises the errors in `core.formats.strict.UNDECODABLE` where it can't be determined.
-
-        With ``keeps_texts`` it brings its transcript.
-        """
+        """Return the run, with ``keeps_texts`` its transcript too; raises `core.formats.strict.UNDECODABLE`."""
         identity = plain(self.id)
         if identity is None:
             raise Flaw("has no id of its trace")
@@ -242,10 +232,7 @@ class Traced:
         )
 
     def messages(self) -> tuple[Message, ...]:
-        """Return the request, then replies with the calls they ask for, and calls of tools, in the order of steps.
-
-        A call that a reply asks for and a span makes is one, by its id, or else by its name and order.
-        """
+        """Return the request, replies with calls, and calls of tools, in order; a call asked for and made is one."""
         talk, pairing = Talk(), _Pairing()
         talk.add("user", self._prompt() or "")
         executed, requested = self._executed(), self._requested()

@@ -137,11 +137,7 @@ def _type_of(error: bytes) -> str:
 
 
 def results_of(path: Path) -> Path | None:
-    """The results that metadata belong to, None if the path names none, or there are none beside it.
-
-    >>> results_of(Path("notes.txt")) is None
-    True
-    """
+    """The results that metadata belong to, None if the path names none, or there are none beside it."""
     stem = path.name.removesuffix(_METADATA)
     if stem == path.name or stem[-1:] not in _ENDS:
         return None
