@@ -58,15 +58,8 @@ def reward_batch(
 
     The act is on disk when this returns, and `undo` of its id reverts all of it. A line without a kind corrects the
     arm where its run observed it, and is feedback else. A repeat under the same ``key`` returns the first answer.
-
-    Raises
-    ------
-    InvalidBatch
-        Some lines are invalid: ``lines`` has the error of each, by number. No reward was recorded.
-    InvalidInput
-        There are no lines, or more than 10,000.
-    Conflict
-        The key is used for other content.
+    Raises `InvalidBatch`, whose ``lines`` has the error of each invalid line by number; no reward was recorded then.
+    Raises `InvalidInput` for no lines or more than 10,000, and `Conflict` for a key with other content.
     """
     check_size(len(rewards))
     check_batch_key(key)
@@ -89,25 +82,13 @@ def reward_run(
     Each chosen arm gets one observation of weight 1 beside its automatic one. ``value`` wins over ``outcome``; the
     default is accepted. A repeat under the same ``key`` returns the first answer, by the rule of that time.
 
-    Parameters
-    ----------
-    rule
-        ``referenced``: the arms that the run referenced; ``step``: the tools that it called; ``equal``: every arm
-        in its prompt, where observed arms are corrected. If no arm matches, nothing is recorded, and ``why`` has
-        the reason.
-    correct
-        The reward replaces the automatic observation of each chosen arm.
+    ``rule`` chooses the arms. ``referenced``: the arms that the run referenced; ``step``: the tools that it called;
+    ``equal``: every arm in its prompt, where observed arms are corrected. If no arm matches, nothing is recorded, and
+    ``why`` has the reason. With ``correct`` the reward replaces the automatic observation of each chosen arm.
 
-    Raises
-    ------
-    UnknownRun
-        There is no active run with this name.
-    NotApplicable
-        By ``equal``: the run had no arm in its prompt.
-    InvalidBatch
-        The run admits no correction: it was not observed.
-    Conflict
-        The key is used for other content.
+    Raises `UnknownRun` without an active run of this name, and `NotApplicable` by ``equal`` for a run without an arm.
+    Raises `InvalidBatch` for a correction of a run that was not observed, and `Conflict` for a key with other
+    content.
     """
     one_of("A run reward's rule", rule, RUN_REWARD_RULES)
     check_batch_key(key)
@@ -239,10 +220,7 @@ def _replies_of_lines(txn: Transaction, key: str) -> list[Reply]:
 
 
 def _first_answer(txn: Transaction, lines: Sequence[BatchLine], key: str) -> BatchAnswer | None:
-    """Return the stored answer of a batch's key, independent of later changes to its runs, or None.
-
-    Raises `Conflict` if the key belongs to another batch, also to a shorter or a longer one.
-    """
+    """Return the stored answer of a batch's key, or None; raises `Conflict` if it has other lines, more or fewer."""
     first, last, beyond = (str(key_of_line(key, number)) for number in (1, len(lines), len(lines) + 1))
     replies = replies_of(txn, [first, last, beyond])
     if first not in replies:

@@ -47,20 +47,12 @@ def compact(
     Beliefs, savings by sums and the history stay as they are. Runs with feedback stay whole. No undo brings the rows
     back, and an import knows the deleted runs.
 
-    Parameters
-    ----------
-    keep_days
-        Runs that ended longer ago are deleted. The default is the setting ``keep_runs_days``.
-    shrink
-        Rewrite the file without the deleted bytes. Without it later runs use their room.
+    Runs that ended more than ``keep_days`` ago are deleted; the default is the setting ``keep_runs_days``. ``shrink``
+    rewrites the file without the deleted bytes. Without it later runs use their room.
 
-    Raises
-    ------
-    InvalidInput
-        Neither ``keep_days`` nor the setting says how long runs are kept.
-    StoreBusy, StoreFull
-        The runs are deleted, but the file was not rewritten: a long read used it, or the disk is full. Compact
-        again with ``shrink``.
+    Raises `InvalidInput` where neither ``keep_days`` nor the setting says how long runs are kept. Raises `StoreBusy`
+    or `StoreFull` where the runs are deleted and the file was not rewritten: a long read used it, or the disk is
+    full. Compact again with ``shrink`` then.
     """
     context.permit("erase")
     until_ms = _until_ms(context, keep_days)

@@ -217,9 +217,7 @@ class Context:
             raise _no_learner_named(self)
 
     def write_admin(self, work: Callable[[Transaction], _T], action: Action = "members") -> _T:
-        """Run ``work`` in one transaction on the installation (members, tokens, alerts), as an operator of all
-        learners.
-        """
+        """Run ``work`` in one transaction on the installation (members, tokens, alerts), as an operator of it all."""
         authorise(self.actor, action, None)
         now_ms = self.clock()
         if self.is_rehearsal:
@@ -279,15 +277,9 @@ def open_context(settings: Settings, *, create: bool = True, whole: bool = False
     """Open the database of the settings for a door of our own; with ``create``, create an empty one if there is none.
 
     Without a learner in the settings, the default learner is used if it exists or no other does, else the only one.
-
-    Raises
-    ------
-    NoDatabase
-        There is no database, and none may be created.
-    InvalidSetting
-        The folder of a database to create is missing. Only that of the default database is created.
-    UnknownLearner
-        There are several learners and none was named. Callers that concern the ``whole`` database need none.
+    Raises `NoDatabase` where none may be created, and `InvalidSetting` for a database to create in a missing folder,
+    but for the default one. Raises `UnknownLearner` where there are several and none was named; callers that concern
+    the ``whole`` database need none.
     """
     if create:
         _check_folder(settings.database)
@@ -373,10 +365,7 @@ def unknown_arm(facts: Transaction | Snapshot, key: str, next_step: str = USE_A_
 
 
 def in_rounds(keys: Sequence[str | None], answered: Callable[[Sequence[int]], Mapping[int, _A]]) -> list[_A]:
-    """Return the answers to requests of which some share a key: a repeat is answered after the first.
-
-    ``answered`` answers requests without common keys, by index.
-    """
+    """Return the answers of ``answered`` by index; a repeat of a key is answered in a later round than the first."""
     answers: dict[int, _A] = {}
     rest = list(range(len(keys)))
     while rest:

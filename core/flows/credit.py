@@ -54,18 +54,11 @@ def credit_episode(
     The credit is one observation in total, and `undo` reverts it. An episode has one active credit: another one
     supersedes it in the same act, and ``off`` removes it. Later steps or scales do not change a credit.
 
-    Parameters
-    ----------
-    rule
-        ``equal``: all arms in the prompts of its runs share it; ``referenced``: the referenced arms share it;
-        ``step``: the tools of the paid steps share it, by the size of each payment; ``off``: no arm gets credit.
+    ``rule`` chooses the arms. ``equal``: all arms in the prompts of its runs share it; ``referenced``: the referenced
+    arms share it; ``step``: the tools of the paid steps share it, by the size of each payment; ``off``: no arm gets
+    it.
 
-    Raises
-    ------
-    NotFound
-        There is no active episode with this uid.
-    NotApplicable
-        The success base lies outside the scale of the environment.
+    Raises `NotFound` without an active episode, and `NotApplicable` for a base outside the environment's scale.
     """
     one_of("A credit's rule", rule, CREDIT_RULES)
     return context.write("credit", lambda txn: credit_in(txn, uid, rule))

@@ -76,14 +76,7 @@ def keep_own_inventory(
 def keep_inventory(
     context: Context, inventory: MachineInventory, *, machine: str, act: str | None = None
 ) -> None:
-    """Keep what the agents of a machine carry, without its paths; a later one takes its place.
-
-    Args:
-        context: The learner of the import.
-        inventory: What was read on the machine.
-        machine: The machine's name, of which only a digest is stored.
-        act: The import; None where it had no news. While it is undone, the inventory is not shown.
-    """
+    """Keep a machine's inventory without paths in place of an earlier one; undoing ``act``, its import, hides it."""
     name = _stored_name(machine)
     number = 0 if act is None else int(act.removeprefix("import-"))
 

@@ -55,34 +55,18 @@ def answered(call: Callable[[], bytes]) -> KairosAnswer:
 
 
 def reward_call(context: Context, body: bytes) -> bytes:
-    """Record a ``reward`` call; it is on disk when this returns.
+    """Record a ``reward`` call, and return KAIROS's answer: one result, graded by the active thresholds.
 
-    Parameters
-    ----------
-    body
-        A JSON object by KAIROS's input schema: ``uri``, ``outcome``, and optional members.
-
-    Returns
-    -------
-    bytes
-        KAIROS's answer: one result, graded by the active thresholds.
-
-    Raises
-    ------
-    Denied
-        The actor may not evaluate.
-    InvalidEvaluation
-        The body, or a member of it, does not match the schema; ``fields`` names which. Nothing was recorded.
+    ``body`` is a JSON object by KAIROS's input schema. The reward is on disk when this returns. Raises `Denied` for
+    an actor who may not evaluate, and `InvalidEvaluation`, whose ``fields`` name what does not match; nothing was
+    recorded.
     """
     context.permit("evaluate")
     return record_reward(context, read_reward(body))
 
 
 def record_reward(context: Context, call: RewardInput) -> bytes:
-    """Record a parsed ``reward`` call.
-
-    Names over 200 characters and feedback over 5,000 are refused. KAIROS itself sets no limit.
-    """
+    """Record a ``reward`` call; names over 200 characters and feedback over 5,000 are refused, unlike in KAIROS."""
     order = _order(call)
     return context.write("evaluate", lambda txn: _rewarded(txn, call, order, context.on_new_layers))
 
@@ -123,17 +107,9 @@ def export_call(context: Context, body: bytes) -> bytes:
     """Return the answer to an ``export`` call: the training rows of `core.flows.training`.
 
     Rows that may hold a secret are left out. Of KAIROS's formats the training ones are supported, and of its
-    deliveries the inline one, with at most 64 MiB.
-
-    Raises
-    ------
-    Denied
-        The actor may not export for training.
-    InvalidEvaluation
-        The body, or a member of it, does not match the schema, or requests an unsupported export; ``fields`` names
-        which.
-    InvalidInput
-        The rows exceed the size of an answer.
+    deliveries the inline one, with at most 64 MiB. Raises `Denied` for an actor who may not export for training, and
+    `InvalidInput` for more than that size. Raises `InvalidEvaluation`, whose ``fields`` name what does not match the
+    schema, or is an unsupported export.
     """
     context.permit("export_training")
     call = read_export(body)

@@ -346,11 +346,7 @@ def _created_arm(txn: Transaction, order: RewardOrder) -> int:
 
 
 def _state_with_run(txn: Transaction, run: str, value: float, *, is_new: bool, has_grown: bool) -> None:
-    """State the outcome that came with a recorded run.
-
-    A run that is known states it again only where none was ever stated, or where the run has grown. Raises `Conflict`
-    for another outcome than before.
-    """
+    """State the outcome of a recorded run, if none was stated or it has grown; raises `Conflict` for another."""
     stated = set() if is_new else stated_outcomes(txn, run)
     if value in stated:
         return

@@ -120,14 +120,7 @@ def report(
     The report belongs to the latest offer of the past hour that holds the arm unobserved, and creates its run if
     there is none. 0 or 1 is observed in the run; a value between them is a ledger row about it. Without such an offer
     it is a row without a run. The same holds for a later report by a person, and for an arm that was reset after the
-    run.
-
-    Raises
-    ------
-    InvalidArm
-        The id is invalid.
-    InvalidReward
-        A reward outside 0 to 1.
+    run. Raises `InvalidArm` for an invalid id, and `InvalidReward` outside 0 to 1.
     """
     check_key(result.arm)
 

@@ -47,16 +47,9 @@ def outcomes(
 ) -> OutcomesAnswer:
     """State what many runs achieved, as one act: all of them or none.
 
-    `undo` of its id reverts all of it. A repeat under the same ``key`` returns the first answer.
-
-    Raises
-    ------
-    InvalidBatch
-        Some rows name no run: ``lines`` has the error of each, by number. Nothing was recorded.
-    InvalidInput
-        There are no rows, or more than 10,000.
-    Conflict
-        The key is used for other content.
+    `undo` of its id reverts all of it. A repeat under the same ``key`` returns the first answer. Raises
+    `InvalidBatch`, whose ``lines`` has the error of each row that names no run, by number; nothing was recorded then.
+    Raises `InvalidInput` for no rows or more than 10,000, and `Conflict` for a key with other content.
     """
     check_size(len(rows), "outcomes")
     check_batch_key(key)

@@ -148,10 +148,7 @@ def take_events(context: Context, events: Sequence[object]) -> EventsTaken:
 
 
 def hold_events(context: Context, events: Sequence[RolloutEvent]) -> EventsTaken:
-    """Store events of files whose rollouts start elsewhere, or that wait for other events.
-
-    This is no act of the import: undoing the import leaves them, like uploaded events.
-    """
+    """Store events that wait for others or another start; undoing the import leaves them, like uploaded ones."""
     return context.write("ingest", lambda txn: _write_events(txn, list(enumerate(events))), create=True)
 
 

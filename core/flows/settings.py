@@ -109,11 +109,7 @@ def put(txn: Transaction, name: str, value: object) -> SettingAnswer:
 
 
 def changed_all(settings: LearnerSettings, changes: Mapping[str, object]) -> LearnerSettings:
-    """Return the settings with several changes, checked.
-
-    >>> changed_all(LearnerSettings(), {"k": 3, "min_pulls": 0}).k
-    3
-    """
+    """Return the settings with several changes, checked."""
     for name, value in changes.items():
         settings = changed(settings, name, value)
     if changes.keys() & _ABOUT_SEEDS:
@@ -122,10 +118,7 @@ def changed_all(settings: LearnerSettings, changes: Mapping[str, object]) -> Lea
 
 
 def _refuse_excluded_seeds(settings: LearnerSettings) -> None:
-    """Raise `InvalidSetting` for a seed that is excluded, too.
-
-    A change alone can be refused. Where an undo or a mode brings both together, the arm stays out.
-    """
+    """Raise `InvalidSetting` for an excluded seed; where an undo or a mode brings both, the arm stays out."""
     both = sorted(set(settings.seed_arms) & set(settings.excluded_arms))
     if both:
         more = f" and {len(both) - 1:,} more" if len(both) > 1 else ""
@@ -136,11 +129,7 @@ def _refuse_excluded_seeds(settings: LearnerSettings) -> None:
 
 
 def changed(settings: LearnerSettings, name: str, value: object) -> LearnerSettings:
-    """Return the settings with one change, checked.
-
-    >>> changed(LearnerSettings(), "baseline_rate", 0.2).baseline_rate
-    0.2
-    """
+    """Return the settings with one change, checked."""
     if name not in LearnerSettings.__struct_fields__:
         raise InvalidSetting(
             f"A setting must be one of {', '.join(LearnerSettings.__struct_fields__)}, got {name[:60]!r}.",

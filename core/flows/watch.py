@@ -52,12 +52,8 @@ def watch(
 ) -> Iterator[ImportAnswer | UnreadableSource]:
     """Import existing files, then changed ones after every ``pause``; end when that raises.
 
-    An unreadable file is yielded as its error, and read again after its next change.
-
-    Raises
-    ------
-    UnreadableSource
-        A path does not exist.
+    An unreadable file is yielded as its error, and read again after its next change. Raises `UnreadableSource` for a
+    path that does not exist.
     """
     _check_exist(paths)
     take = partial(

@@ -79,16 +79,7 @@ _DECODER: Final = msgspec.msgpack.Decoder(QueuedLine)
 
 
 class LineQueue:
-    """Queue of lines in their order. All lines are added first, then read, more than once if an act is retried.
-
-    >>> from core.records.ledger_lines import ArmLine
-    >>> lines = LineQueue()
-    >>> lines.add(QueuedLine("a.jsonl", 1, ArmLine(key="tool:fs:Read")))
-    >>> lines.rewind()
-    >>> list(lines.of(0)), [one.line.key for one in lines.of(1)]
-    ([], ['tool:fs:Read'])
-    >>> lines.close()
-    """
+    """Queue of lines in their order. All lines are added first, then read, more than once if an act is retried."""
 
     def __init__(self, *, as_read_bytes: int = _AS_READ_BYTES) -> None:
         self._spool = SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES, prefix="armscope-")  # noqa: SIM115 - until `of`
@@ -174,10 +165,7 @@ class LaunchedRuns:
         return self._selections[identity]
 
     def _inventory(self, inventory: Inventory, selection: Selection) -> Inventory:
-        """Return the inventory of a run: skills that the selection put in are there by name, or in full since a load.
-
-        A list of an earlier start of the session may name others. Runs of a session share the object.
-        """
+        """Return a run's inventory with the skills that the selection put in by name; a session's runs share it."""
         key = (id(inventory), selection.seed)
         if key not in self._inventories:
             present, out = {arm.key for arm in inventory.offered}, frozenset(selection.excluded)
@@ -252,10 +240,7 @@ class ReadRun(NamedTuple):
 
 
 class SharedSessions:
-    """Sessions with runs from several formats: two programs may have recorded the same work.
-
-    A trajectory with as many calls as the agent's own session is the same work, and the session counts.
-    """
+    """Sessions of several programs. A trajectory with as many calls is the same work, and the session counts."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -369,10 +354,7 @@ class SourceReading:
             self.counts.remarks.append(remark)
 
     def check(self, settings: LearnerSettings, *, are_written: bool) -> None:
-        """Raise `Spoiled` if the runs were judged by other settings than these.
-
-        ``are_written`` selects the runs after the settings line of the files instead of those before it.
-        """
+        """Raise `Spoiled` if the runs before a settings line, or after it (``are_written``), had other settings."""
         by = self._judged_by.get(are_written)
         if by is not None and by != self._judging(settings):
             raise Spoiled

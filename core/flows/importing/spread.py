@@ -49,12 +49,7 @@ _TRIES: Final = 2
 
 @dataclass(frozen=True)
 class LearnerPattern:
-    """A valid pattern; raises `InvalidInput` for an invalid one.
-
-    >>> pattern = LearnerPattern("*/agent-{learner}/**")
-    >>> pattern.learner_of("2026/agent-support/may/1.jsonl"), pattern.learner_of("2026/readme.md")
-    ('support', None)
-    """
+    """A valid pattern; raises `InvalidInput` for an invalid one."""
 
     text: str
 
@@ -68,19 +63,12 @@ class LearnerPattern:
             )
 
     def learner_of(self, path: str) -> str | None:
-        """Return the learner of a path below the folder, or None if the pattern does not match.
-
-        The parts of the path are separated by ``/``. Raises `InvalidSetting` for an invalid learner name.
-        """
+        """Return the learner of a path with ``/``, None without a match; raises `InvalidSetting` for a bad name."""
         match = re.fullmatch(_expression(self.text), path)
         return None if match is None else check_learner(match["learner"])
 
     def learner_or_reason(self, path: str) -> tuple[str | None, str]:
-        """Return the learner of a path, or the reason why it has none.
-
-        >>> LearnerPattern("{learner}.jsonl").learner_or_reason("a.txt")
-        (None, "Its path doesn't fit {learner}.jsonl.")
-        """
+        """Return the learner of a path, or the reason why it has none."""
         try:
             learner = self.learner_of(path)
         except InvalidSetting as problem:
@@ -171,14 +159,8 @@ def import_spread(
     learner is left out and listed. A killed process is replaced, and its learner starts again. ``progress`` receives
     each finished learner, the number of finished ones and the total.
 
-    Raises
-    ------
-    InvalidInput
-        The pattern is invalid, or a path is no folder.
-    UnreadableSource
-        No file belongs to a learner.
-    Denied
-        The caller may not import into one of the learners; nothing was read then.
+    Raises `InvalidInput` for an invalid pattern, and for a path that is no folder. Raises `UnreadableSource` where no
+    file belongs to a learner, and `Denied` where the caller may not import into one; nothing was read then.
     """
     workers = whole("workers", workers, MAX_WORKERS, lowest=1)
     placed = _assigned(folders, LearnerPattern(pattern), only_transcripts=options.format is None)

@@ -70,10 +70,7 @@ _RUNS_SHOWN: Final = 50
 
 @dataclass(frozen=True, kw_only=True)
 class RunsWithoutEpisode:
-    """Runs with a reward from their source and without an episode. ``command`` reads their files again.
-
-    ``formats`` are those of the files. File names are not stored.
-    """
+    """Rewarded runs without an episode; ``command`` reads files of those formats again, whose names aren't stored."""
 
     n: int
     formats: tuple[str, ...]

@@ -379,10 +379,7 @@ def recent_events_in(
     *,
     also: Bools | None = None,
 ) -> RecentEvents:
-    """Return the recent events by the view's end, its `end_in`. ``columns`` hold all arms at that time.
-
-    Arms that no run referenced are read by session, and those in ``also``.
-    """
+    """Return the recent events by the view's end; arms that no run referenced, and ``also``, are read by session."""
 
     def sessions(ledger: LedgerSums) -> SessionSums:
         requested = never_referenced(columns, ledger)

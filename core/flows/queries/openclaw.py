@@ -132,11 +132,7 @@ def _check(name: str, value: int, least: int, most: int) -> None:
 
 
 def _baseline(saved: Comparison) -> BaselineRuns:
-    """Return the baseline in OpenClaw's members.
-
-    ``token_savings_percent`` follows OpenClaw's formula, from the two averages. Our own estimate is in ``savings_*``,
-    where it has an interval.
-    """
+    """Return the baseline, with savings by OpenClaw's formula from two averages, and by ours (``savings_*``)."""
     baseline, selected, shown = saved.baseline, saved.selected, saved.shown
     runs = BaselineRuns(
         baseline_runs=baseline.n_runs,

@@ -152,10 +152,7 @@ def _side(runs: RunSums) -> SideRuns:
 
 
 def _failures(a: RunSums, b: RunSums) -> Estimate:
-    """Return the difference of failed shares in percentage points, with Newcombe's interval.
-
-    It uses the effective number of runs, because runs of one session are alike.
-    """
+    """Return the difference of failed shares in points with Newcombe's interval, by effective runs of sessions."""
     if not a.n_runs or not b.n_runs:
         return Estimate(value=None, lower=None, upper=None, missing="few_runs")
     worths = [one.n_runs / _alike(one) for one in (b, a)]

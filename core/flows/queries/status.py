@@ -170,11 +170,7 @@ class Budgets(NamedTuple):
     tokens: int = 0
 
     def plus(self, used: Iterable[int]) -> Budgets:
-        """Return a copy with more runs.
-
-        >>> Budgets().plus([100, 101, 20_000])
-        Budgets(n=(1, 1, 0, 0, 0, 0, 0, 1), tokens=20201)
-        """
+        """Return a copy with more runs."""
         n, tokens = list(self.n), self.tokens
         for one in used:
             n[bisect_left(BUCKETS, one)] += 1
