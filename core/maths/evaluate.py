@@ -7,9 +7,9 @@ evaluations come in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import compress
 from typing import Final
 
 import numpy as np
@@ -140,15 +140,17 @@ def grade(
     """
     score_used = normalized(outcome, score)
     signed = signed_score(outcome, score)
-    shared = tuple(_shared_blockers(rater, model, rubric))
+    shared = not trimmed(rubric or ""), not trimmed(rater or "") and not trimmed(model or "")
+    sft = (*shared, outcome != "success", score_used < thresholds.sft)
+    preference = (*shared, score_used < thresholds.preference)
     return Grade(
         normalized_score=score_used,
         signed_score=signed,
         quality_bonus=signed,
         grader_kind=grader_kind(rater, model),
         label=_label(outcome, score_used, thresholds),
-        sft_blockers=(*shared, *_sft_blockers(outcome, score_used, thresholds)),
-        preference_blockers=(*shared, *_preference_blockers(score_used, thresholds)),
+        sft_blockers=tuple(compress(SFT_BLOCKERS, sft)),
+        preference_blockers=tuple(compress(PREFERENCE_BLOCKERS, preference)),
     )
 
 
@@ -187,22 +189,3 @@ def _label(outcome: EvaluationOutcome, score: float, thresholds: Thresholds) -> 
     if score >= thresholds.gold:
         return "gold"
     return "silver" if score >= thresholds.sft else "bronze"
-
-
-def _shared_blockers(rater: str | None, model: str | None, rubric: str | None) -> Iterator[Blocker]:
-    if not trimmed(rubric or ""):
-        yield "missing_rubric_version"
-    if not trimmed(rater or "") and not trimmed(model or ""):
-        yield "missing_evaluator_identity"
-
-
-def _sft_blockers(outcome: EvaluationOutcome, score: float, thresholds: Thresholds) -> Iterator[Blocker]:
-    if outcome != "success":
-        yield "outcome_not_success"
-    if score < thresholds.sft:
-        yield "score_below_sft_threshold"
-
-
-def _preference_blockers(score: float, thresholds: Thresholds) -> Iterator[Blocker]:
-    if score < thresholds.preference:
-        yield "score_below_preference_threshold"
