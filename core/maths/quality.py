@@ -292,13 +292,13 @@ def _specificity(description: str, task: str, type_: str) -> int:
 
 
 def _expert_value(task: str, tags: Sequence[str]) -> int:
-    is_domain = _names(task, _EXPERT_DOMAINS) or _tagged(tags, _EXPERT_DOMAINS)
-    return 5 + 2 * is_domain + _names(task, _EXPERT_TASKS) + _tagged(tags, _EXPERT_TAGS)
+    is_domain = _names(task, _EXPERT_DOMAINS) or _names(tags, _EXPERT_DOMAINS)
+    return 5 + 2 * is_domain + _names(task, _EXPERT_TASKS) + _names(tags, _EXPERT_TAGS)
 
 
 def _broad_utility(task: str, tags: Sequence[str]) -> int:
-    is_universal = _names(task, _UNIVERSAL) or _tagged(tags, _UNIVERSAL)
-    return 5 + 2 * is_universal + _names(task, _USEFUL) + _tagged(tags, _USEFUL)
+    is_universal = _names(task, _UNIVERSAL) or _names(tags, _UNIVERSAL)
+    return 5 + 2 * is_universal + _names(task, _USEFUL) + _names(tags, _USEFUL)
 
 
 def _longevity(description: str, type_: str) -> int:
@@ -306,12 +306,8 @@ def _longevity(description: str, type_: str) -> int:
     return 5 + lasts - 2 * _names(description, _FLEETING)
 
 
-def _names(text: str, words: Iterable[str]) -> bool:
-    return any(word in text for word in words)
-
-
-def _tagged(tags: Sequence[str], words: Iterable[str]) -> bool:
-    return any(word in tags for word in words)
+def _names(text_or_tags: Sequence[str], words: Iterable[str]) -> bool:
+    return any(word in text_or_tags for word in words)
 
 
 def quality_word(total: float) -> QualityWord:
