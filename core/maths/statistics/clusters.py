@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from core.columns import Bools, Ints
@@ -45,8 +46,7 @@ def held_out(left: Ints, right: Ints, share: float) -> Bools:
 
     References
     ----------
-    * Y. Shiloach and U. Vishkin, *J. Algorithms* 3, 1982, 57 (doi:10.1016/0196-6774(82)90008-6): the clusters.
-    * G. L. Steele, D. Lea and C. H. Flood, *OOPSLA* 2014, 453 (doi:10.1145/2660193.2660195): the mixing.
+    G. L. Steele, D. Lea and C. H. Flood, *OOPSLA* 2014, 453 (doi:10.1145/2660193.2660195): the mixing.
 
     Examples
     --------
@@ -70,15 +70,10 @@ def held_out(left: Ints, right: Ints, share: float) -> Bools:
 
 
 def _least(one: Ints, other: Ints, n_nodes: int) -> Ints:
-    """Return the least member of each node's cluster: roots point to lesser roots, then paths are compressed."""
-    above = np.arange(n_nodes)
-    while True:
-        of_one, of_other = above[one], above[other]
-        if np.array_equal(of_one, of_other):
-            return above
-        np.minimum.at(above, np.maximum(of_one, of_other), np.minimum(of_one, of_other))
-        while not np.array_equal(above[above], above):
-            above = above[above]
+    """Return the least member of each node's cluster."""
+    links = scipy.sparse.coo_array((np.ones(len(one)), (one, other)), shape=(n_nodes, n_nodes))
+    cluster = scipy.sparse.csgraph.connected_components(links, directed=False)[1]
+    return np.asarray(np.unique(cluster, return_index=True)[1][cluster])
 
 
 def _mixed(names: NDArray[np.uint64]) -> NDArray[np.uint64]:
