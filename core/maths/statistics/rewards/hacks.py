@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import scipy
 
-from core.columns import UNKNOWN, Ints
+from core.columns import UNKNOWN, Floats, Ints
 from core.maths.statistics.rewards.paid import Paid, bootstrap_share, finding_of, ranked
 from core.records.episode import Finding
 
@@ -89,15 +89,19 @@ def per_step(paid: Paid) -> Finding | None:
     )
 
 
+def seldom_above(ends: Floats, n: int) -> tuple[int, float]:
+    """Return how many of ``n`` episodes end above the lowest payment, and the chance that `PAID_SHARE` do not."""
+    above = int((ends > min(0.0, float(ends.min(initial=0.0)))).sum())
+    return above, float(scipy.special.betainc(above + 0.5, n - above + 0.5, PAID_SHARE))
+
+
 def unrelated(paid: Paid) -> Finding | None:
     """Find payments on the way in episodes that fail at any payment."""
     ended = paid.finished & ~np.isnan(paid.last_reward)
     n = int(ended.sum())
     if n < MIN_EPISODES:
         return None
-    ends = paid.last_reward[ended]
-    above = int((ends > min(0.0, float(ends.min()))).sum())
-    rare = float(scipy.special.betainc(above + 0.5, n - above + 0.5, PAID_SHARE))
+    above, rare = seldom_above(paid.last_reward[ended], n)
     earned = paid.added(paid.pays_midway, paid.reward)
     pays = ended & (earned > 0)
     hits = int(pays.sum())

@@ -32,8 +32,6 @@ MIN_EPISODES: Final = 10
 MIN_STEPS: Final = 4
 """From which on only the last step's payment comes late."""
 LATE_SHARE: Final = 0.9
-PAID_SHARE: Final = 0.125
-"""Share of episodes that end above the lowest payment; fewer of them teach next to nothing."""
 HACKED_SHARE: Final = 0.05
 AGAIN: Final = 3
 """Payments of one action in one episode, from which on it is paid again and again."""
@@ -132,8 +130,7 @@ def _late(paid: Paid) -> Finding | None:
         return None
     agree = bootstrap_share(hits, n, LATE_SHARE)
     ends = paid.last_reward[long & ~np.isnan(paid.last_reward)]
-    above = int((ends > min(0.0, float(ends.min(initial=0.0)))).sum())
-    rare = float(scipy.special.betainc(above + 0.5, n - above + 0.5, PAID_SHARE))
+    above, rare = hacks.seldom_above(ends, n)
     is_sparse = rare >= 0.5
     of_n = f"{n} episodes of {MIN_STEPS} steps or more"
     text = f"In {hits} of {of_n} only the last pays."
