@@ -3,7 +3,7 @@
 First the coin (baseline or selected), then the arms. Everything random comes from one generator whose seed is
 stored, so the same columns, settings and seed give the same selection, bit for bit (with the same NumPy: its
 streams are fixed within a version). The packing itself, on arrays, is `pack`; records for the door are made
-from its result by `_selection_of`, because at 10,000 arms they cost more than the decision.
+from its result by `select`, because at 10,000 arms they cost more than the decision.
 
 - The coin is the first number drawn, whatever the baseline rate. The passive phase draws nothing: everything goes in.
 - Baseline: seeds, then all others in random order, skipping what does not fit. ``k`` does not hold it back.
@@ -258,13 +258,6 @@ def select(columns: ArmColumns, settings: LearnerSettings, *, seed: int, revisio
     W. R. Thompson, *Biometrika* 25, 1933, 285 (doi:10.1093/biomet/25.3-4.285).
     """
     packed = pack(columns, settings, seed=seed)
-    return _selection_of(packed, columns, settings, seed=seed, revision=revision)
-
-
-def _selection_of(
-    packed: PackedArms, columns: ArmColumns, settings: LearnerSettings, *, seed: int, revision: int
-) -> Selection:
-    """Return the record of a packed selection, one decision per arm in the order of their ranks."""
     return Selection(
         run_class=packed.run_class,
         decisions=_decisions(packed, columns.keys),
