@@ -21,11 +21,11 @@ from core.flows.queues import add_queue
 from core.flows.review import next_item, release
 from core.flows.settings import change
 from core.maths.evaluate import PREFERENCE_BLOCKERS, SFT_BLOCKERS, grade, grade_all
-from core.maths.statistics.agreement import alpha
 from core.records.actor import Role
 from core.records.evaluation import BLOCKERS, GRADER_KINDS, LABELS, EvaluationOrder, Thresholds
 from core.records.evaluation_page import EvaluationFilter
 from core.records.review import QueueAsks
+from tests.statistics.agreement.worlds import alpha
 from tests.worlds import a_run, acting, context_at
 from tests.worlds.judged import ARM, EXECUTION, LAYERS, Told, World, judged_world
 

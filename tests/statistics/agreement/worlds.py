@@ -7,6 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.columns import Bools, Floats, Ints
+from core.maths.statistics.agreement import Metric
+from core.maths.statistics.agreement.alpha import Alpha, alpha_of
+from core.maths.statistics.agreement.interval import item_sums
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +22,11 @@ class Panel:
 
     def where(self, kept: Bools) -> Panel:
         return Panel(item=self.item[kept], rater=self.rater[kept], value=self.value[kept])
+
+
+def alpha(item: Ints, value: Ints | Floats, metric: Metric) -> Alpha:
+    """The alpha of judgements, one a row."""
+    return alpha_of(item_sums(item, value, metric).total, metric)
 
 
 def in_rows(table: Floats) -> Panel:

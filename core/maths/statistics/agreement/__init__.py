@@ -1,6 +1,5 @@
 """Agreement of raters: how much they agree on the same items, its interval, and the weight of each rater."""
 
-from core.maths.statistics.agreement.alpha import Alpha, alpha, coincidences
 from core.maths.statistics.agreement.interval import agreement
 from core.maths.statistics.agreement.raters import (
     PairAgreement,

@@ -31,30 +31,6 @@ class Alpha(NamedTuple):
     missing: NoAgreement | None
 
 
-def alpha(item: Ints, value: Ints | Floats, metric: Metric) -> Alpha:
-    """Return Krippendorff's alpha of judgements in long format, one row a judgement.
-
-    ``alpha = 1 - D_o / D_e``: how far the values of one item lie apart, by how far any two values do. Items with
-    one judgement say nothing of agreement and are left out of both. K. Krippendorff, *Computing Krippendorff's
-    Alpha-Reliability*, 2011 (https://repository.upenn.edu/asc_papers/43).
-    """
-    if metric == "interval":
-        return alpha_of(score_sums(item, value).sum(axis=0), metric)
-    return alpha_of(coincidences(item, levels_of(value)).ravel(), metric)
-
-
-def coincidences(item: Ints, level: Ints) -> Floats:
-    """Return the coincidence matrix: how often each two levels meet in one item, every judgement counting once."""
-    counts = level_counts(item, level)
-    n = counts.sum(axis=1)
-    weighed = counts / np.maximum(n - 1, 1)[:, None]
-    if (n == 1).any():
-        weighed[n == 1] = 0.0
-    matrix = weighed.T @ counts
-    matrix[np.diag_indices(len(matrix))] -= weighed.sum(axis=0)
-    return np.asarray(matrix)
-
-
 def level_counts(item: Ints, level: Ints) -> Floats:
     """Return the number of times each item received each level."""
     check_rows(item, level)
@@ -113,7 +89,12 @@ def paired_scores(item: Ints, score: Ints | Floats) -> tuple[Ints, Floats, Ints]
 
 
 def alpha_of(sums: Floats, metric: Metric) -> Alpha:
-    """Return the alpha of the sums over all items."""
+    """Return Krippendorff's alpha of the sums over all items.
+
+    ``alpha = 1 - D_o / D_e``: how far the values of one item lie apart, by how far any two values do. Items with
+    one judgement say nothing of agreement and are left out of both. K. Krippendorff, *Computing Krippendorff's
+    Alpha-Reliability*, 2011 (https://repository.upenn.edu/asc_papers/43).
+    """
     n = sums[0] if metric == "interval" else sums.sum()
     if n == 0:
         return Alpha(None, "no_pairs")
