@@ -34,6 +34,7 @@ from typing import (
     Generic,
     Literal,
     NamedTuple,
+    Self,
     SupportsIndex,
     TypeVar,
     Union,
@@ -235,7 +236,7 @@ class Rows(Generic[_T]):
     _record: type | None = None
 
     def _columns(self) -> tuple[FrameColumn, ...]:
-        rows: Iterator[object] = iter(self)  # type: ignore[call-overload]  # of a list or tuple
+        rows: Iterator[object] = iter(self)
         record = self._record or next(map(type, rows), None)
         return () if record is None else columns_of(record)
 
@@ -269,10 +270,20 @@ class Rows(Generic[_T]):
         for column in self._columns():
             yield column, [cell(row, column, time) for row in rows]
 
+    @overload
+    def __getitem__(self, index: SupportsIndex, /) -> _T: ...
+
+    @overload
+    def __getitem__(self, index: slice, /) -> Self: ...
+
+    def __getitem__(self, index: SupportsIndex | slice, /) -> _T | Self:
+        item = super().__getitem__(index)  # type: ignore[misc]  # of a list or tuple
+        return type(self)(item, self._record) if isinstance(index, slice) else item  # type: ignore[call-arg]
+
     def _repr_html_(self) -> str:
         n: int = len(self)  # type: ignore[arg-type]  # of a list or tuple
         columns = self._columns()
-        first: Iterable[object] = islice(iter(self), _SHOWN_ROWS)  # type: ignore[call-overload]
+        first: Iterable[object] = islice(iter(self), _SHOWN_ROWS)
         cells = [[_shown(cell(row, column), column.kind) for column in columns] for row in first]
         caption = f"{n:,} row{'' if n == 1 else 's'}"
         more = f", the first {_SHOWN_ROWS} shown" if n > _SHOWN_ROWS else ""
@@ -286,16 +297,6 @@ class RowList(Rows[_T], list[_T]):
         super().__init__(rows)
         self._record = record
 
-    @overload
-    def __getitem__(self, index: SupportsIndex, /) -> _T: ...
-
-    @overload
-    def __getitem__(self, index: slice, /) -> RowList[_T]: ...
-
-    def __getitem__(self, index: SupportsIndex | slice, /) -> _T | RowList[_T]:
-        item = super().__getitem__(index)
-        return RowList(item, self._record) if isinstance(index, slice) else item  # type: ignore[arg-type,return-value]
-
 
 class RowTuple(Rows[_T], tuple[_T, ...]):
     """A tuple of records that is also a table, see `Rows`; ``record`` is their type (default: of the first)."""
@@ -304,16 +305,6 @@ class RowTuple(Rows[_T], tuple[_T, ...]):
         answer = super().__new__(cls, rows)
         answer._record = record
         return answer
-
-    @overload
-    def __getitem__(self, index: SupportsIndex, /) -> _T: ...
-
-    @overload
-    def __getitem__(self, index: slice, /) -> RowTuple[_T]: ...
-
-    def __getitem__(self, index: SupportsIndex | slice, /) -> _T | RowTuple[_T]:
-        item = super().__getitem__(index)
-        return RowTuple(item, self._record) if isinstance(index, slice) else item  # type: ignore[arg-type,return-value]
 
 
 def arrow_schema(columns: Iterable[FrameColumn]) -> Any:  # noqa: ANN401 - pyarrow has no types
