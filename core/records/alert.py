@@ -191,11 +191,7 @@ def body_of(message: Message) -> bytes:
 
 
 def page_url(pages: str, alert: AlertRow | None) -> str:
-    """Return the address of the page that shows an alert.
-
-    >>> page_url("https://desk.example/", None)
-    'https://desk.example/settings'
-    """
+    """Return the address of the page that shows an alert."""
     if alert is None:
         return f"{pages.rstrip('/')}/settings"
     parameters = {"learner": alert.learner} if alert.learner else {}

@@ -169,11 +169,7 @@ def flag(name: str, value: object, *, where: str = "") -> bool:
 
 
 def texts(name: str, value: object, highest: int | None = None, *, where: str = "") -> tuple[str, ...]:
-    """Return ``value`` as a tuple of plain texts, if it is a tuple or list of texts of an allowed length.
-
-    >>> texts("excluded", ["tool:fs:Read"])
-    ('tool:fs:Read',)
-    """
+    """Return ``value`` as a tuple of plain texts, if it is a tuple or list of texts of an allowed length."""
     checked = several(name, value, str, where=where)
     if all(
         type(each) is str and (highest is None or (len(each) <= highest and NUL not in each))
@@ -184,11 +180,7 @@ def texts(name: str, value: object, highest: int | None = None, *, where: str = 
 
 
 def several(name: str, value: object, kind: type[T], *, where: str = "") -> tuple[T, ...]:
-    """Return ``value`` as a tuple, if it is a tuple or list of nothing but one kind of thing.
-
-    >>> several("texts", ["a", "b"], str)
-    ('a', 'b')
-    """
+    """Return ``value`` as a tuple, if it is a tuple or list of nothing but one kind of thing."""
     if not isinstance(value, (tuple, list)) or (
         not {*map(type, value)} <= {kind} and any(not isinstance(each, kind) for each in value)
     ):
@@ -214,11 +206,7 @@ def listed(name: str, value: Iterable[T]) -> list[T]:
 
 
 def one(name: str, value: object, kind: type[T], *, where: str = "") -> T:
-    """Return ``value`` if it is of a kind.
-
-    >>> one("usage", 5, int)
-    5
-    """
+    """Return ``value`` if it is of a kind."""
     if not isinstance(value, kind):
         raise InvalidInput(
             f"{name} must be of type {kind.__name__}, got {shown(value)}{where}.",

@@ -43,20 +43,14 @@ class KeyedLine(KindLine, frozen=True, kw_only=True):
 
 
 def check_storable(**texts: str | None) -> None:
-    """Refuse texts that other programs can't keep; None = there is none.
-
-    >>> check_storable(by="mara", reason=None)
-    """
+    """Refuse texts that other programs can't keep; None = there is none."""
     for name, value in texts.items():
         if value is not None:
             storable(name, value)
 
 
 def check_id(text: str) -> None:
-    """Refuse an id that is empty or long.
-
-    >>> check_id("note-1")
-    """
+    """Refuse an id that is empty or long."""
     if not 1 <= len(text) <= MAX_ID_CHARS:
         raise InvalidInput(
             f"An id must have 1 to {MAX_ID_CHARS} characters, got {len(text):,}.",
@@ -66,10 +60,7 @@ def check_id(text: str) -> None:
 
 
 def check_number(name: str, value: int, lowest: int = 0) -> None:
-    """Refuse a whole number that no column should hold.
-
-    >>> check_number("pulls", 3)
-    """
+    """Refuse a whole number that no column should hold."""
     if not lowest <= value <= MAX_COUNT:
         raise InvalidInput(
             f"{name} must be a whole number from {lowest} to 10^15, got {value}.",

@@ -151,11 +151,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_reward(reward: object) -> float:
-    """Return ``reward`` if it is a number from 0 to 1.
-
-    >>> check_reward(0)
-    0.0
-    """
+    """Return ``reward`` if it is a number from 0 to 1."""
     if isinstance(reward, bool) or not isinstance(reward, (int, float)):
         raise InvalidReward(
             f"A reward must be a number from 0 to 1, got {reward!r}.",

@@ -100,14 +100,7 @@ def savings_facts(
 
 
 def outcome_words(outcome: Outcomes) -> str:
-    """Return what selected runs achieve beside baseline runs: the second fact of the headline.
-
-    >>> from core.records.saving import Outcomes
-    >>> outcome_words(Outcomes(word="open", source="program", means=(0.81, 0.8), difference=Estimate(value=-1.0,
-    ...     lower=-12.0, upper=9.5), known=(90, 800), n_runs=(90, 800), n_sessions=(90, 800), of_judged=False,
-    ...     margin_points=5.0, more_judged=500))
-    'open, 81.0% of baseline and 80.0% of selected runs, at most 12.0 points less'
-    """
+    """Return what selected runs achieve beside baseline runs: the second fact of the headline."""
     baseline, selected = outcome.means
     if baseline is None or selected is None:
         return "nothing is known of what the runs achieved; record(..., achieved=1) states it"
