@@ -44,9 +44,6 @@ def deal(total: int, parts: Sequence[int]) -> list[int]:
 
     Both are 0 or more, and not all parts 0.
     M. L. Balinski and H. P. Young, Fair Representation, 1982 (Hamilton's method).
-
-    >>> deal(1_000_000, [1, 1, 1])
-    [333334, 333333, 333333]
     """
     whole = sum(parts)
     shares = [total * part // whole for part in parts]

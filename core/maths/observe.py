@@ -30,18 +30,7 @@ _SKIPPED: Final[dict[Status, Outcome]] = {
 
 
 def observe(run: Run, evidence: Evidence, verdict: Verdict) -> bytes:
-    """Return the flags of `outcome_arms`, one byte each.
-
-    Examples
-    --------
-    >>> from core.records.arm import Arm
-    >>> from core.records.run import Inventory
-    >>> arms = (Arm(key="tool:fs:Read"), Arm(key="tool:fs:Edit"))
-    >>> run = Run(uid="r1", inventory=Inventory(kind="declared", arms=arms), excluded=("tool:exec:Bash",))
-    >>> flags = observe(run, Evidence(referenced=(True, False)), Verdict(outcome="observed"))
-    >>> list(flags), [reward_of_flag(flag) for flag in flags]
-    ([7, 5, 0], [1.0, 0.0, None])
-    """
+    """Return the flags of `outcome_arms`, one byte each."""
     n_full = len(run.inventory.arms)
     referenced = bytes(evidence.referenced)
     included = referenced[:n_full].translate(_LEARNED if verdict.observed else _RECORDED)
@@ -74,15 +63,6 @@ def guard(run: Run, evidence: Evidence, phase: Phase = "active") -> Verdict:
     """Return ``observed``, or why nothing is learned.
 
     An empty run is no run in any phase. A run that failed after a real call is observed: the call was made.
-
-    Examples
-    --------
-    >>> from core.records.run import Inventory
-    >>> run = Run(uid="r1", inventory=Inventory(kind="declared", arms=()), status="error")
-    >>> guard(run, Evidence(referenced=())).outcome
-    'error'
-    >>> guard(run, Evidence(referenced=(), n_calls=1, n_real_calls=1)).outcome
-    'observed'
     """
     if run.empty and not run.tokens:  # what was billed was answered, though no reply is shown
         return _VERDICTS["empty"]

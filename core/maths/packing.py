@@ -75,10 +75,6 @@ def order_selected(
     ``excluded`` are indexes, ascending, none in both; ``pulls`` and ``draws`` are those of each arm.
 
     W. R. Thompson, *Biometrika* 25, 1933, 285 (doi:10.1093/biomet/25.3-4.285): the draws.
-
-    >>> order, n_under = order_selected(np.array([1]), np.array([9, 9, 0, 9]), np.array([.2, .1, .3, .8]), 5)
-    >>> order.tolist(), n_under
-    ([1, 2, 3, 0], 1)
     """
     is_under = pulls < min_pulls
     is_under[seeds] = False
@@ -125,9 +121,6 @@ def fill(cost: Ints, n_seeds: int, budget_tokens: int, k: int) -> Bools:
     """Return which arms go in; ``cost`` and the answer are in packing order, the first ``n_seeds`` being seeds.
 
     Seeds go in whether or not they fit, and count against the tokens and the arms that may go in (0 = unlimited).
-
-    >>> fill(np.array([5, 7, 4, 1, 1]), 1, 10, 0).tolist()
-    [True, False, True, True, False]
     """
     packed = np.zeros(len(cost), dtype=np.bool_)
     packed[:n_seeds] = True

@@ -31,11 +31,7 @@ _BAND_OF: Final = np.searchsorted(_FLOORS, np.arange(BAND_FLOORS[-1] + 1), side=
 
 
 def band_index(pulls: Ints) -> Ints:
-    """Return the index of each arm's band in `BANDS`, 0 (none) to 4 (very high); raise `InvalidInput` below 0 pulls.
-
-    >>> band_index(np.array([0, 1, 4, 5, 19, 20, 49, 50])).tolist()
-    [0, 1, 1, 2, 2, 3, 3, 4]
-    """
+    """Return the index of each arm's band in `BANDS`, 0 (none) to 4 (very high); raise `InvalidInput` below 0."""
     if pulls.size and int(pulls.min()) < 0:
         raise InvalidInput(
             f"pulls must be 0 or more, got {int(pulls.min())}.",
@@ -45,11 +41,7 @@ def band_index(pulls: Ints) -> Ints:
 
 
 def pulls_to_next(pulls: Ints) -> Ints:
-    """Return the pulls an arm still needs to reach the next band; 0 in the highest.
-
-    >>> pulls_to_next(np.array([0, 1, 19, 20, 50, 99])).tolist()
-    [1, 4, 1, 30, 0, 0]
-    """
+    """Return the pulls an arm still needs to reach the next band; 0 in the highest."""
     return np.maximum(_NEXT_FLOORS[band_index(pulls)] - pulls, 0)
 
 

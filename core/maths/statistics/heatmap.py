@@ -154,14 +154,6 @@ def heatmap(
     -------
     Heatmap
         A state, and perhaps a reward by hand, for each cell.
-
-    Examples
-    --------
-    >>> one = heatmap(("tool:a:a", "tool:a:b"), ("tool", "tool"), (7, 8), run=np.array([0, 1, 1]),
-    ...     arm=np.array([0, 0, 1]), flags=np.array([7, 5, 0]), hand_run=np.array([1]),
-    ...     hand_arm=np.array([0]), hand_reward_micro=np.array([500_000]))
-    >>> [[CELL_STATES[cell] for cell in row] for row in one.state.tolist()]
-    [['rewarded', 'penalised'], ['absent', 'left_out']]
     """
     state = np.zeros((len(keys), len(run_nos)), dtype=np.int8)
     state[arm, run] = _states(flags)

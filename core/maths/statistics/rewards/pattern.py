@@ -65,16 +65,6 @@ def patterns(paid: Paid) -> tuple[PatternShare, ...]:
     References
     ----------
     OpenReward Standard, "Rewards": the six patterns.
-
-    Examples
-    --------
-    >>> from core.records.episode import Episode, Scale, Step
-    >>> from core.maths.statistics.rewards.paid import columns_of
-    >>> def sums(n):
-    ...     steps = Step(number=0, reward=0.0), Step(number=1, reward=float(n % 3 == 0), finished=True)
-    ...     return Episode(uid=f"sums/{n}", environment="sums", steps=steps)
-    >>> [result.pattern for result in patterns(columns_of([sums(n) for n in range(30)], Scale()))]
-    ['sparse', 'binary']
     """
     has_pay = paid.counted(~paid.refused & ~np.isnan(paid.reward)) > 0
     if int(has_pay.sum()) < MIN_EPISODES:

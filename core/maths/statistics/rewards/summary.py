@@ -159,9 +159,6 @@ def error_of_tasks(values: Floats, group: Ints) -> tuple[float, int]:
     """Return the standard error of a mean of values that come by tasks, and how many tasks there are.
 
     K.-Y. Liang and S. L. Zeger, *Biometrika* 73, 1986, 13 (doi:10.1093/biomet/73.1.13).
-
-    >>> error_of_tasks(np.array([0.0, 1.0]), np.array([0, 1]))
-    (0.5, 2)
     """
     apart = np.bincount(group, weights=values - values.mean())
     present = np.bincount(group) > 0
@@ -176,9 +173,6 @@ def worth_of(hits: Bools, group: Ints) -> tuple[float, float, int]:
     """Return a share, as many episodes as have the error of its tasks, and how many tasks there are.
 
     L. Kish, *Survey Sampling*, 1965, section 8.2.
-
-    >>> worth_of(np.array([True, True, False, False]), np.array([0, 0, 1, 1]))
-    (0.5, 1.0, 2)
     """
     n, share = len(hits), float(hits.mean())
     error, n_tasks = error_of_tasks(hits.astype(np.float64), group)
@@ -217,10 +211,6 @@ def mean_of_tasks(values: Floats, group: Ints, prob: float) -> Estimate:
     """Return a mean with Student's interval, by tasks; withheld of few that are too skew for it.
 
     Student, *Biometrika* 6, 1908, 1 (doi:10.1093/biomet/6.1.1).
-
-    >>> result = mean_of_tasks(np.arange(20.0), np.arange(20), 0.95)
-    >>> result.value, round(result.lower, 2)
-    (9.5, 6.73)
     """
     n, mean = len(values), float(values.mean())
     error, n_tasks = error_of_tasks(values, group)

@@ -218,11 +218,6 @@ def comparison(
     """Compare baseline with selected runs over the strata in ``mask`` (one flag per stratum).
 
     ``prob`` is that of intervals for one look; a claim and the interval behind it follow the ``design``.
-
-    * G. Y. Zou and A. Donner, *Stat. Med.* 27, 2008, 1693 (doi:10.1002/sim.3095): the intervals of
-      differences.
-    * I. Waudby-Smith and others, *Ann. Stat.* 52, 2024, 2613 (doi:10.1214/24-AOS2408): the interval
-      behind a claim.
     """
     tokens, logs, capped = runs.tokens.strata(mask), runs.logs.strata(mask), runs.capped(mask)
     plain, typical, cut = tokens.compared(), logs.compared(), capped.compared()

@@ -132,20 +132,7 @@ class TotalSaved:
 
 
 def total_saved(tokens: RunAmount, so_far: Running, *, prob: float, worth: float = 1.0) -> TotalSaved:
-    """Return what all selected runs saved, each unit of the amount counted as ``worth``.
-
-    G. Y. Zou and A. Donner, *Stat. Med.* 27, 2008, 1693 (doi:10.1002/sim.3095).
-
-    >>> import numpy as np
-    >>> from core.maths.statistics.savings.sums import StratumSums
-    >>> sums = StratumSums(n=np.array([[2.0, 3.0]]), total=np.array([[20.0, 12.0]]), squares=np.array([[202.0,
-    ...     50.0]]))
-    >>> none = StratumSums(n=np.zeros((0, 1, 2)), total=np.zeros((0, 1, 2)), squares=np.zeros((0, 1, 2)))
-    >>> tokens, until = (RunAmount(sums=one, sessions=None) for one in (sums, none))
-    >>> so_far = Running(day=np.array([], dtype=np.int64), tokens=until, n_undated=0, is_narrow=True)
-    >>> total_saved(tokens, so_far, prob=0.95).saved.value
-    18.0
-    """
+    """Return what all selected runs saved, each unit of the amount counted as ``worth``."""
     sums = tokens.sums
     compared = tokens.compared(sums.n[..., SELECTED] * worth)
     path = so_far.tokens.compared(so_far.tokens.sums.n[..., SELECTED] * worth)

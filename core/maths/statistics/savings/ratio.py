@@ -190,10 +190,6 @@ def compare(
     stratum: its share of the selected runs, or what is given (one number a stratum, of any scale; with a number of
     runs the means become totals). ``varied``: the sums whose variance is that of the means, if it is not that of
     ``sums``; ``sessions`` are then of these.
-
-    * B. L. Welch, *Biometrika* 34, 1947, 28.
-    * R. M. Bell and D. F. McCaffrey, *Survey Methodology* 28, 2002, 169: the errors, where runs come in
-      sessions.
     """
     enough = np.asarray((_sessions_of(sums, sessions) >= MIN_SESSIONS).all(-1))
     is_measured = np.asarray(enough.any(-1))
@@ -258,18 +254,12 @@ def _design(sums: StratumSums, sessions: SessionSums | None, weight: Floats, *, 
 
 
 def saved_percent(compared: Compared, sums: StratumSums, prob: float) -> Estimate:
-    """Return the savings in percent with their interval for one look, or why not (without leading axes).
-
-    B. L. Welch, *Biometrika* 34, 1947, 28: the interval, on the logarithm of the ratio.
-    """
+    """Return the savings in percent with their interval for one look, or why not (without leading axes)."""
     return estimated(sums, compared, compared.saved_percent, compared.saved_percent_limits(prob), prob)
 
 
 def saved(compared: Compared, sums: StratumSums, prob: float) -> Estimate:
-    """Return the savings per run with their interval, or why not (without leading axes).
-
-    G. Y. Zou and A. Donner, *Stat. Med.* 27, 2008, 1693 (doi:10.1002/sim.3095).
-    """
+    """Return the savings per run with their interval, or why not (without leading axes)."""
     return estimated(sums, compared, compared.saved, compared.saved_limits(prob), prob)
 
 

@@ -135,10 +135,6 @@ def session_design(sessions: SessionSums, weight: Floats, *, is_log: bool) -> Me
     """Return how the means over strata vary, each stratum weighing ``weight`` (0 = it takes no part).
 
     ``is_log``: amounts are logarithms, which vary by so much, not by a share of their mean.
-
-    * R. M. Bell and D. F. McCaffrey, *Survey Methodology* 28, 2002, 169.
-    * F. E. Satterthwaite, *Biometrics Bulletin* 2, 1946, 110 (doi:10.2307/3002019): the degrees of
-      freedom.
     """
     shape = (*weight.shape, 2)
     used = sessions.where(np.repeat(weight.ravel() > 0, 2)[sessions.cell])

@@ -41,11 +41,7 @@ _ROUNDING: Final = 1e-13
 
 
 def no_estimate(missing: Missing, prob: float, value: float | None = None) -> Estimate:
-    """Return an estimate without an interval, and without a figure unless it is given.
-
-    >>> no_estimate("few_runs", 0.95).value is None
-    True
-    """
+    """Return an estimate without an interval, and without a figure unless it is given."""
     return Estimate(value=value, lower=None, upper=None, prob=prob, missing=missing)
 
 
