@@ -24,6 +24,7 @@ from core.flows.context import Context, learner_names
 from core.flows.episode import preview_declare as preview_declared
 from core.flows.inventory import carried
 from core.flows.learners import LearnerCache, fleet_version, learners
+from core.flows.queues import missed_use as missed_use_by_arm
 from core.flows.queues import rubrics as rubrics_of
 from core.flows.settings import changed, changed_all
 from core.flows.trials.plan import read_trial, trial_result
@@ -109,6 +110,8 @@ preview_repair: Final = at_revision(queries.preview_repair)
 resets: Final = at_revision(queries.resets)
 
 trials: Final = at_revision(trial_rows)
+
+missed_use: Final = at_revision(missed_use_by_arm)
 trial: Final = at_revision(trial_result)
 
 imports: Final = at_revision(queries.imports)

@@ -31,10 +31,10 @@ from core.records.evaluation import (
     Subject,
     evaluation_payload,
 )
-from core.records.evidence import INCLUDED
 from core.records.layer import LayerUri, parse_uri
 from core.records.learner import LearnerSettings
 from core.records.observation import counted_in, not_in_prompt
+from core.records.review import NEEDED, judged_parts
 from core.records.times import iso
 from core.store.browsers import other_browsers
 from core.store.compacted import compacted_runs
@@ -199,7 +199,10 @@ def _record(
 def _judgements(
     txn: Transaction, orders: Sequence[EvaluationOrder], placed: Sequence[ResolvedOrder]
 ) -> list[Judgement]:
-    """Return the evaluations of orders. A judged arm gets full credit; arms of a run share it by the setting."""
+    """Return the evaluations of orders. A judged arm gets full credit; arms of a run share it by the setting.
+
+    A judgement of missed use moves no arm.
+    """
     settings, claimed_by, actor = txn.settings, txn.actor.token_name, txn.actor.name
     browser = named_browser(txn.actor) if txn.actor.browser else None
     sharing = SHARING[settings.evaluation_credit]
@@ -223,7 +226,8 @@ def _judgements(
                 settings,
                 order,
                 {}
-                if claimed_by and settings.graders == "human"  # only the token claims a human rater
+                if order.rubric == NEEDED.version
+                or (claimed_by and settings.graders == "human")  # only the token claims a human rater
                 else {about.arm_no: MICRO}
                 if about.arm_no
                 else credited(sharers[about.run_no])
@@ -362,7 +366,7 @@ class _Subjects:
         if order.run is not None:
             named = active_run_of(self.txn, self._runs.get(order.run), order.run)
             run_no, run, revision = named.run_no, named.uid, named.revision
-        arm_no = 0 if order.arm is None else self._arm_no(order.arm, run_no)
+        arm_no = 0 if order.arm is None else self._arm_no(order.arm, run_no, judged_parts(order.rubric))
         subject = Subject(layer=layer, execution=execution, run=run, arm=order.arm or "")
         return ResolvedOrder(layer_no, execution_row.execution_no, run_no, revision, arm_no, subject)
 
@@ -389,11 +393,11 @@ class _Subjects:
             next_step=f"Use one that armscope evaluations lists, or --create to make the {kind} on purpose.",
         )
 
-    def _arm_no(self, arm: str, run_no: int) -> int:
+    def _arm_no(self, arm: str, run_no: int, parts: int) -> int:
         arm_no = self._arms.get(arm)
         if arm_no is None:
             raise unknown_arm(self.txn, arm)
-        if not self._flags.get((run_no, arm_no), 0) & INCLUDED:
+        if not self._flags.get((run_no, arm_no), 0) & parts:
             raise not_in_prompt(arm, run_no)
         return arm_no
 

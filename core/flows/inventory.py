@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from core.errors import ArmscopeError, UnreadableSource
 from core.flows.context import Context
-from core.installed.answer import is_own, machine_inventory
+from core.flows.queues import missed_arms
+from core.installed.answer import is_own, machine_inventory, spared
 from core.records.arm import arm_type, skill_name
 from core.records.inventory import CarriedAnswer, MachineInventory, SkillEdit, StoredInventory
 from core.records.times import HOUR_MS
@@ -132,7 +133,11 @@ def carried(
     *,
     limit: Annotated[int, Meta(description="Number of machines, the latest first.", ge=1, le=100)] = 1,
 ) -> CarriedAnswer:
-    """List what agents carry and what their sessions used, by machine, as its latest import read it."""
+    """List what agents carry and what their sessions used, by machine, as its latest import read it.
+
+    Nothing is proposed for arms that are missed often.
+    """
+    missed = missed_arms(context)
     with context.reading() as snapshot:
         rows = machine_rows(snapshot)
     stored = []
@@ -142,6 +147,8 @@ def carried(
             continue
         act = f"import-{row.import_no}" if row.import_no else None
         stored.append(
-            StoredInventory(machine=row.name, by=row.actor, at_ms=row.at_ms, act=act, inventory=read)
+            StoredInventory(
+                machine=row.name, by=row.actor, at_ms=row.at_ms, act=act, inventory=spared(read, missed)
+            )
         )
     return CarriedAnswer(machines=tuple(stored[:limit]))

@@ -53,12 +53,21 @@ def frozen(snapshot: Snapshot, asks: QueueAsks, *, blind: bool = False) -> Froze
 
 
 def _at_random(snapshot: Snapshot, asks: QueueAsks) -> Frozen:
-    """Return the items of sessions in a random order, as long as all items of a session fit."""
+    """Return the items of sessions in a random order, as long as all items of a session fit.
+
+    Of a queue of unused arms a session has one run, and those whose run used the arm are only counted.
+    """
     candidates = list(reviewable(snapshot, asks))
     sessions = session_keys(snapshot, [one.run_no for one in candidates])
     units: dict[object, list[Candidate]] = defaultdict(list)
     for one in candidates:
         units[sessions.get(one.run_no, one.about)].append(one)
+    if asks.source == "unused":
+        one_each = {
+            key: min(unit, key=lambda one: digest((asks.seed, one.about))) for key, unit in units.items()
+        }
+        units = {key: [one] for key, one in one_each.items() if not one.was_used}
+        asks = replace(asks, used=len(one_each) - len(units))
     ranked = [units[key] for key in sorted(units, key=lambda key: digest((asks.seed, key)))]
     totals = accumulate(map(len, ranked))
     n_units = max(sum(total <= asks.limit for total in totals), min(1, len(ranked)))

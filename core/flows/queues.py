@@ -6,6 +6,8 @@ Until an operator confirms the name of a browser, its judgements count as those 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
+from statistics import mean
 from typing import Annotated, Final
 
 import msgspec
@@ -14,16 +16,20 @@ from msgspec import Meta
 from core.errors import InvalidInput, NotFound
 from core.flows.context import Context, listed
 from core.flows.previewed_items import FrozenItem, check_token, frozen, proposed, seeded
+from core.maths.statistics.savings.shares import exact_limits
 from core.records.actor import Actor
 from core.records.alike import alike
 from core.records.browser import BrowserAnswer, BrowserRow, check_browser_name, named_browser
+from core.records.estimate import Estimate
 from core.records.limits import MAX_LABEL_CHARS, text, whole
 from core.records.queue_lines import QueueLine
 from core.records.review import (
     LEVELS,
     MAX_NAME_CHARS,
     MAX_REVIEWERS,
+    NEEDED,
     Level,
+    MissedUse,
     Progress,
     QueueAnswer,
     QueueAsks,
@@ -38,7 +44,7 @@ from core.store.notes import add_rubric as store_rubric
 from core.store.notes import rubric_of
 from core.store.queues import Item, Queue, active_queues, assign_items, find_queue
 from core.store.queues import add_queue as store_queue
-from core.store.reads.reviewable import rubric_rows
+from core.store.reads.reviewable import named_item, rubric_rows
 from core.store.review import Board, board_of, put_off_by
 from core.store.transaction import Facts, Transaction
 
@@ -80,7 +86,7 @@ def add_queue(
     blind
         Hide the evaluations of others while an item is open to a reviewer.
     rubric
-        The version to judge by; '' = none.
+        The version to judge by; '' = none. The source ``unused`` has its own, which is defined with its first queue.
     due_days
         Days until it is overdue, 0 to 3,650; None = never.
     token
@@ -96,6 +102,13 @@ def add_queue(
         A named run does not exist.
     """
     query = seeded(asks or QueueAsks(), context.entropy, token)
+    if query.source == "unused":
+        if rubric not in {"", NEEDED.version}:
+            raise InvalidInput(
+                f"rubric must be left out of the source unused, got {rubric[:60]!r}.",
+                next_step=f"Its rubric is {NEEDED.version}, which asks whether the arm was needed.",
+            )
+        rubric = NEEDED.version
     if due_days is not None:
         whole("due_days", due_days, _MOST_DAYS)
     with context.reading("queue") as snapshot:
@@ -117,6 +130,8 @@ def add_queue(
 def _add(txn: Transaction, line: QueueLine, chosen: Sequence[FrozenItem]) -> QueueAnswer:
     items = [Item(number, one.about, one.why) for number, one in enumerate(chosen, 1)]
     due_ms = None if line.due_ms is None else txn.now_ms + line.due_ms
+    if line.asks.source == "unused":
+        _defined(txn, NEEDED)
     queue_no = store_queue(txn, msgspec.structs.replace(line, due_ms=due_ms), items, txn.own)
     answer = QueueAnswer(id=f"queue-{queue_no}", name=line.name, n_items=len(items))
     txn.audit("queue", answer.id, {"name": line.name, "items": len(items), "source": line.asks.source})
@@ -133,11 +148,56 @@ def queues(
         return tuple(_row(snapshot, one, context.actor, now_ms) for one in reversed(rows))
 
 
+def missed_use(context: Context) -> dict[str, MissedUse]:
+    """Return the missed use of each arm that has a queue of the source unused: its newest one's, by arm."""
+    now_ms = context.clock()
+    with context.reading() as snapshot:
+        queues = (one for one in active_queues(snapshot) if one.asks.source == "unused")
+        return {
+            named_item(snapshot, item.about).subject.arm: _missed(board)
+            for board in (board_of(snapshot, one, now_ms) for one in queues)
+            for item in islice(board.items.values(), 1)
+        }
+
+
+def missed_arms(context: Context) -> set[str]:
+    """Return the arms that are missed often: nothing proposes to take them out."""
+    return {arm for arm, one in missed_use(context).items() if one.is_frequent}
+
+
+def _missed(board: Board) -> MissedUse:
+    """Return the missed use that a queue of unused arms shows. An item whose people are divided is not needed."""
+    done = [board.judged[number] for number, state in board.states.items() if state == "done"]
+    votes = [mean(one.outcome == "success" for one in judged.values()) for judged in done]
+    answers = [share > 1 / 2 for share in votes]
+    return MissedUse(
+        queue=board.queue.id,
+        n_items=len(board.items),
+        n_judged=len(answers),
+        n_needed=sum(answers),
+        rate=missed_use_of(board.queue.asks, answers, len(board.items)),
+    )
+
+
+def missed_use_of(asks: QueueAsks, answers: Sequence[bool], n_items: int) -> Estimate:
+    """Return the rate of missed use, 0 to 1, with its exact interval, from the answers of the judged items.
+
+    The design: of each session one run, drawn among those that had the arm. A session whose run used it needs no
+    answer; of the others a random part is asked about. Both kinds count with one weight, the chance of a session to
+    be asked about and judged. All used sessions are known. So their weighed number varies less than a sampled one
+    would, and the interval of Clopper and Pearson holds at least as often as it says.
+    """
+    n_needed, weight = sum(answers), (asks.chance or 0) * len(answers) / max(n_items, 1)
+    return exact_limits(n_needed, n_needed + weight * (asks.used or 0))
+
+
 def _row(facts: Facts, queue: Queue, actor: Actor, now_ms: int) -> QueueRow:
-    known = progress_of(facts, board_of(facts, queue, now_ms, actor), actor.name)
+    board = board_of(facts, queue, now_ms, actor)
+    known = progress_of(facts, board, actor.name)
     return alike(
         QueueRow,
         queue,
+        missed=_missed(board) if queue.asks.source == "unused" else None,
         progress=known,
         by=queue.actor,
         overdue=bool(known.open) and queue.due_ms is not None and queue.due_ms < now_ms,
@@ -189,17 +249,17 @@ def add_rubric(
     The version is on disk when this returns, and `undo` reverts it. The same version with the same content returns
     the active one. Raises `Conflict` where it is active with other content.
     """
+    return context.write("queue", lambda txn: _defined(txn, rubric))
 
-    def work(txn: Transaction) -> RubricAnswer:
-        known = rubric_of(txn, rubric.version)
-        if known is not None and known[1] == rubric:
-            return RubricAnswer(id=f"rubric-{known[0]}", version=rubric.version)
-        number = store_rubric(txn, rubric, txn.own)
-        answer = RubricAnswer(id=f"rubric-{number}", version=rubric.version)
-        txn.audit("rubric", answer.id, {"version": rubric.version, "title": rubric.title})
-        return answer
 
-    return context.write("queue", work)
+def _defined(txn: Transaction, rubric: Rubric) -> RubricAnswer:
+    known = rubric_of(txn, rubric.version)
+    if known is not None and known[1] == rubric:
+        return RubricAnswer(id=f"rubric-{known[0]}", version=rubric.version)
+    number = store_rubric(txn, rubric, txn.own)
+    answer = RubricAnswer(id=f"rubric-{number}", version=rubric.version)
+    txn.audit("rubric", answer.id, {"version": rubric.version, "title": rubric.title})
+    return answer
 
 
 def rubrics(context: Context) -> tuple[RubricRow, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Final, Literal
@@ -17,7 +17,7 @@ from core.installed import claude_code, others
 from core.installed.files import FileReader, clean
 from core.installed.other_sessions import codex_sessions, gemini_sessions, opencode_sessions, pi_sessions
 from core.installed.sessions import AGENT, SessionReader, SessionUse, claude_code_sessions, settled
-from core.records.arm import quarter_up
+from core.records.arm import quarter_up, skill_name
 from core.records.counts import number_of
 from core.records.inventory import (
     DAY_MS,
@@ -322,6 +322,21 @@ def _with_proposal(item: InstalledItem, use: ItemUse, now_ms: int, *, is_plugin_
 
 def _unjudged(item: InstalledItem, why: str) -> CarriedItem:
     return CarriedItem(item=item, use=None, at_most=None, proposal=None, why=why)
+
+
+def spared(inventory: MachineInventory, missed: Collection[str]) -> MachineInventory:
+    """Return an inventory in which nothing goes out that is an arm of ``missed``, or the server of one."""
+    names = {skill_name(arm) for arm in missed}
+    return replace(
+        inventory,
+        items=tuple(
+            _unjudged(one.item, "needed and not used, by a queue: say better when to use it")
+            if names & {one.item.name, one.item.also}
+            or (one.item.kind == "server" and any(claude_code.is_of(name, one.item) for name in names))
+            else one
+            for one in inventory.items
+        ),
+    )
 
 
 def _use(item: InstalledItem, sessions: Sequence[SessionUse]) -> ItemUse:

@@ -7,14 +7,16 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from core.errors import InvalidInput
+from core.records.estimate import Estimate
 from core.records.evaluation import EvaluationAnswer, EvaluationOutcome, Subject, check_feedback, check_score
-from core.records.limits import MAX_LABEL_CHARS, number, shown, text, whole
+from core.records.evidence import INCLUDED, NAMED
+from core.records.limits import MAX_COUNT, MAX_LABEL_CHARS, number, shown, text, whole
 from core.records.run import RUN_CLASSES, RunClass
 from core.records.run_query import RunFilter, View
 
-Source = Literal["unjudged", "low", "disagree", "filter", "runs"]
+Source = Literal["unjudged", "low", "disagree", "filter", "runs", "unused"]
 """Sources of items: not judged by a person, low reward, disputed by raters, any match of a filter, runs picked by
-hand.
+hand, runs that had an arm and did not use it.
 """
 About = Literal["run", "arm", "execution", "layer"]
 """Kinds of items. An arm is one in a run, a layer one in an execution."""
@@ -32,6 +34,8 @@ STATE_WORDS: Final[dict[ItemState, str]] = {
     "done": "done",
     "set_aside": "skipped",
 }
+MISSED_OFTEN: Final = 0.1
+"""Rate of missed use that the lower bound must exceed before an arm counts as missed."""
 MAX_ITEMS: Final = 10_000
 MAX_REVIEWERS: Final = 20
 MAX_NAME_CHARS: Final = 120
@@ -57,6 +61,9 @@ class QueueAsks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     is the highest reward or mean score that is ``low``, from 0 to 1. A queue has at most ``limit`` items. An item
     that a reviewer opens is held for them for ``hold_minutes``, 1 to 1,440. A random order needs the source
     ``filter``. Its ``seed`` is drawn where it is left out, and its ``chance`` of each session is stored.
+
+    The source ``unused`` is always a random order of the arm of ``wanted``. Of each session one run is drawn among
+    those that had the arm. ``used`` counts the sessions whose run used it. The others are drawn with the ``chance``.
     """
 
     source: Source = "unjudged"
@@ -70,6 +77,7 @@ class QueueAsks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     hold_minutes: int = HOLD_MINUTES
     seed: str | None = None
     chance: float | None = None
+    used: int | None = None
 
     @property
     def hold_ms(self) -> int:
@@ -90,15 +98,19 @@ class QueueAsks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                     f"{name} must be one of {', '.join(allowed)}, got {shown(getattr(self, name))}.",
                     next_step="Choose one of those.",
                 )
+        if self.source == "unused":
+            msgspec.structs.force_setattr(self, "about", "arm")
+            msgspec.structs.force_setattr(self, "order", "random")
+        whole("used", self.used or 0, MAX_COUNT)
         whole("limit", self.limit, MAX_ITEMS, lowest=1)
         whole("hold_minutes", self.hold_minutes, MAX_HOLD_MINUTES, lowest=1)
         number("below", self.below, lowest=0, highest=1)
-        if self.order == "random" and self.source != "filter":
+        if self.order == "random" and self.source not in {"filter", "unused"}:
             raise InvalidInput(
                 f"The source of a random order must be filter, got {self.source}.",
                 next_step="Choose the source filter: then each session that passes has the same chance.",
             )
-        for name in ("seed", "chance"):
+        for name in ("seed", "chance", "used"):
             if self.order != "random" and getattr(self, name) is not None:
                 raise InvalidInput(
                     f"{name} must be left out of the order {self.order}, got {shown(getattr(self, name))}.",
@@ -270,8 +282,30 @@ class MyJudgement(msgspec.Struct, frozen=True, kw_only=True):
     undone: bool
 
 
+class MissedUse(msgspec.Struct, frozen=True, kw_only=True):
+    """Missed use of an arm by a queue: sessions whose drawn run needed the arm and did not use it.
+
+    Of ``n_items`` items ``n_judged`` are done, and in ``n_needed`` of them most people found the arm needed. ``rate``
+    is the share of sessions with that among those and the sessions that used it, as `missed_use_of` weighs them.
+    """
+
+    queue: str
+    n_items: int
+    n_judged: int
+    n_needed: int
+    rate: Estimate
+
+    @property
+    def is_frequent(self) -> bool:
+        """Return whether the lower bound is above `MISSED_OFTEN`."""
+        return self.rate.lower is not None and self.rate.lower > MISSED_OFTEN
+
+
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One queue; ``overdue``: items are open past ``due_ms`` (None: at no time)."""
+    """One queue; ``overdue``: items are open past ``due_ms`` (None: at no time).
+
+    ``missed`` is the missed use of an arm that a queue of the source unused shows.
+    """
 
     progress: Progress
     asks: QueueAsks
@@ -283,6 +317,7 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
     due_ms: int | None
     overdue: bool
     undone: bool
+    missed: MissedUse | None = None
 
 
 class QueueProposal(msgspec.Struct, frozen=True, kw_only=True):
@@ -443,3 +478,20 @@ class Rubric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 f"{len(self.levels)}.",
                 next_step="Leave levels out to have the usual four.",
             )
+
+
+NEEDED: Final = Rubric(
+    version="was-it-needed",
+    title="Was it needed?",
+    criteria=(Criterion(name="Needed", words="The run would have been better with a use of this arm."),),
+    levels=(
+        Level(words="Not needed", outcome="failure", score=1.0),
+        Level(words="Needed, and not used", outcome="success", score=1.0),
+    ),
+)
+"""The rubric of queues of unused arms. A judgement by it moves no arm: it says nothing of what the arm did."""
+
+
+def judged_parts(rubric: str | None) -> int:
+    """Return the flags of which an arm must have one in a run, to be judged there by a rubric."""
+    return INCLUDED | NAMED if rubric == NEEDED.version else INCLUDED

@@ -28,9 +28,9 @@ from core.records.evaluation import (
     evaluation_payload,
 )
 from core.records.evaluation_lines import CONTENT_PREFIX, Credit, EvaluationLine
-from core.records.evidence import INCLUDED
 from core.records.ledger_lines import PlacedLine
 from core.records.observation import CountedIn, not_in_prompt
+from core.records.review import judged_parts
 from core.records.times import iso
 from core.store.browsers import note_browsers, raters_behind
 from core.store.caches import mark_runs
@@ -475,7 +475,7 @@ def read_evaluation(txn: Transaction, line: EvaluationLine, import_no: int) -> i
     arm_no = 0 if line.arm is None else txn.arm_no_of(line.arm)
     if arm_no:
         flags = outcome_of(txn, run_no, arm_no)
-        if flags is None or not flags & INCLUDED:
+        if flags is None or not flags & judged_parts(line.rubric):
             raise not_in_prompt(line.arm or "", run_no)
     one = alike(
         Judgement,

@@ -10,6 +10,7 @@ from dashboard.figures.arms import rows
 from dashboard.reading import reading
 from dashboard.sentences import arm as arm_sentences
 from dashboard.sentences import judgement as sentences
+from dashboard.sentences.review import missed_use
 from dashboard.widgets import trials
 from dashboard.widgets.arm import belief, head, ledger
 from dashboard.widgets.parts import compacted, how_it_is_computed, muted, panel, sentence
@@ -46,6 +47,8 @@ def page() -> None:
         head.read_notes(arm)
     with panel("Does it help?"):
         trials.of_arm(arm)
+        if arm in queries.missed_use():
+            st.markdown(missed_use(queries.missed_use()[arm]))
     with panel("Where the belief comes from"):
         belief.sources(judged)
     with panel("Versions of its definition"):

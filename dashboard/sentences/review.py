@@ -14,6 +14,7 @@ from core.records.observation import epoch_words
 from core.records.review import (
     STATE_WORDS,
     Level,
+    MissedUse,
     MyJudgement,
     Progress,
     QueueRow,
@@ -34,6 +35,7 @@ SOURCE_WORDS: Final[Mapping[Source, str]] = {
     "disagree": "raters disagree",
     "filter": "all that passes the filters",
     "runs": "runs picked by hand",
+    "unused": "runs that had an arm without a use",
 }
 ORDER_WORDS: Final[Mapping[StoredOrder, str]] = {
     "oldest": "oldest first",
@@ -42,6 +44,7 @@ ORDER_WORDS: Final[Mapping[StoredOrder, str]] = {
     "random": "a random sample",
     "information": "next by what a label could change",
 }
+SAY_BETTER: Final = Words("Say better when to use it")
 _HOLDERS: Final = 3
 _HOLDER_CHARS: Final = 60
 _MINUTE_S: Final = 60
@@ -75,6 +78,18 @@ def queues(rows: Sequence[QueueRow]) -> Sentence:
     are = "is" if len(rows) == 1 else "are"
     share = Phrase(f"{wording.count(done)} of {wording.things(total, 'item')}")
     return composed(f"{active} {are} active: ", share, " done.")
+
+
+def missed_use(one: MissedUse) -> Markdown:
+    """Return the missed use of an arm, its interval and sample, and the advice where it is missed often."""
+    interval = Words("too few for an interval")
+    if one.rate.limits is not None:
+        low, high = (100 * limit for limit in one.rate.limits)
+        interval = f"{wording.percent_interval(low, high, 0)}, the exact 95% interval by Clopper and Pearson"
+    judged = f"{wording.count(one.n_judged)} of {wording.count(one.n_items)} judged in {wording.literal(one.queue)}"
+    rate = f"Missed use: {wording.percent(one.rate.value, 0)} of the sessions that needed it"
+    advice = f" **{SAY_BETTER}.**" if one.is_frequent else Words("")
+    return f"{rate} ({interval}; one run a session, {judged}).{advice}"
 
 
 def mine(known: Progress) -> int:

@@ -22,6 +22,7 @@ from dashboard.reading import pictured_once, reading
 from dashboard.sentences import changes as changes_sentences
 from dashboard.sentences import evidence as sentences
 from dashboard.sentences import trials
+from dashboard.sentences.review import SAY_BETTER
 from dashboard.widgets import address
 from dashboard.widgets.charts import time_chart
 from dashboard.widgets.parts import empty, link, no_arms, section, small, small_table
@@ -157,9 +158,18 @@ def cure(change: ChangeEvidence) -> None:
 
 
 def exclusion(arms: tuple[str, ...], *, until: Words) -> None:
-    """Draw the button that excludes the arms from prompts or lets them back in, with its effect and result."""
+    """Draw the button that excludes the arms from prompts or lets them back in, with its effect and result.
+
+    An arm that is missed often is never offered for exclusion.
+    """
     here = reading()
     settings = here.frame.settings
+    missed = {arm for arm, one in queries.missed_use().items() if one.is_frequent} - {*settings.excluded_arms}
+    for arm in filter(missed.__contains__, arms):
+        st.markdown(f"{trials.name_of(arm)} was needed and not used. **{SAY_BETTER}.**")
+    arms = tuple(arm for arm in arms if arm not in missed)
+    if not arms:
+        return
     n_excluded = _n_excluded(arms)
     is_excluded = n_excluded == len(arms)
     these = "this arm" if len(arms) == 1 else "these arms"

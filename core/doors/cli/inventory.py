@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -12,7 +13,7 @@ import typer
 from core.doors.cli.program.app import Fields, answer, command, context_of, global_options, has_terminal
 from core.doors.terminal import say, say_table
 from core.doors.verbs import Verbs
-from core.errors import InvalidInput, UnknownAct
+from core.errors import ArmscopeError, InvalidInput, UnknownAct
 from core.explained import machine
 from core.explained.table import time_words
 from core.records.arm import ESTIMATE_ERROR
@@ -57,10 +58,19 @@ def inventory(
         read: CarriedAnswer = Verbs.carried.call(context_of(line), **values)
         answer(line, read, lambda: _say_stored(read, whole=whole))
         return
-    from core.installed.answer import machine_inventory
-
-    result = machine_inventory(home_folder(home), time.time_ns() // 1_000_000)
+    result = _own(line, home_folder(home), time.time_ns() // 1_000_000)
     answer(line, result, lambda: _say(result, whole=whole))
+
+
+def _own(line: typer.Context, home: Path, now_ms: int) -> MachineInventory:
+    """Return what agents below a home folder carry, without a proposal for arms that a database knows as missed."""
+    from core.flows.queues import missed_arms
+    from core.installed.answer import machine_inventory, spared
+
+    inventory = machine_inventory(home, now_ms)
+    with suppress(ArmscopeError):  # there need be no database
+        return spared(inventory, missed_arms(context_of(line)))
+    return inventory
 
 
 def home_folder(named: Path | None) -> Path:
@@ -170,12 +180,11 @@ def prune(
 
 
 def _prune(line: typer.Context, home: Path, wishes: Sequence[Wish], *, yes: bool) -> None:
-    from core.installed.answer import machine_inventory
     from core.installed.prune import pruned
     from core.installed.settings_file import make, records
 
     now_ms = time.time_ns() // 1_000_000
-    result = pruned(home, machine_inventory(home, now_ms), wishes, now_ms, records(edits_folder()))
+    result = pruned(home, _own(line, home, now_ms), wishes, now_ms, records(edits_folder()))
     shown = result.answer
     if not yes and (not result.plans or not _has_person(line)):
         answer(line, shown, lambda: _say_edits(shown))

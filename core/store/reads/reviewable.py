@@ -13,9 +13,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from core.errors import InvalidInput
 from core.records.evaluation import Subject
-from core.records.evidence import INCLUDED, REFERENCED
-from core.records.review import ItemText, MyJudgement, QueueAsks, Rubric, RubricRow, Suggestion
+from core.records.evidence import INCLUDED, NAMED, REFERENCED
+from core.records.review import NEEDED, ItemText, MyJudgement, QueueAsks, Rubric, RubricRow, Suggestion
 from core.records.run_page import Direction
 from core.records.run_query import RunFilter, View
 from core.store.browsers import RATER
@@ -61,7 +62,7 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
 
     ``score`` is the mean of its judgements, where a failure counts 0, or its reward if that is lower. It is from 0 to
     1, None without either. ``n_people`` have judged it. ``minority`` is the share of its judgements, models included,
-    that differ from most, from 0 to a half.
+    that differ from most, from 0 to a half. ``was_used``: its run used the arm.
     """
 
     layer_no: int
@@ -73,6 +74,7 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     n_people: int = 0
     n_judged: int = 0
     minority: float = 0.0
+    was_used: bool = False
 
     @property
     def about(self) -> Placed:
@@ -111,14 +113,12 @@ def _runs(snapshot: Snapshot, asks: QueueAsks) -> Iterator[tuple[int, int | None
     return iter(dict(_named(snapshot, name) for name in asks.runs).items())
 
 
-def session_keys(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[int, int]:
-    """Return the keys of the sessions of runs whose class a coin decided."""
-    return dict(
-        snapshot.rows_in(
-            "SELECT run_no, session_key FROM run WHERE learner_id = ? AND session_key IS NOT NULL AND run_no IN ({})",
-            run_nos,
-        )
+def session_keys(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[int, int | str]:
+    """Return what the sessions of runs are known by: their names, or without one the keys that a coin gave them."""
+    rows = snapshot.rows_in(
+        "SELECT run_no, session, session_key FROM run WHERE learner_id = ? AND run_no IN ({})", run_nos
     )
+    return {run_no: name or key for run_no, name, key in rows if name or key is not None}
 
 
 def _named(snapshot: Snapshot, name: str) -> tuple[int, int | None]:
@@ -136,22 +136,31 @@ def _of_runs(snapshot: Snapshot, times: Mapping[int, int | None]) -> Iterator[Ca
 
 
 def _of_arms(snapshot: Snapshot, times: Mapping[int, int | None], asks: QueueAsks) -> Iterator[Candidate]:
-    """Return the arms that runs referenced; for a filter by arm that one, referenced or not."""
+    """Return the arms that runs referenced; for a filter by arm that one, referenced or not.
+
+    A queue of unused arms also has them where they were there by name.
+    """
     run_nos = list(times)
     judged, rewards = _judged(snapshot, run_nos), _manual_rewards(snapshot, run_nos)
     only = None if asks.wanted.arm is None else arm_number(snapshot, asks.wanted.arm)
-    rows = sorted(_references_in(snapshot, run_nos, REFERENCED if only is None else INCLUDED))
+    if asks.source == "unused" and only is None:
+        raise InvalidInput(
+            "The source unused must come with an arm, got none.",
+            next_step="Name the arm whose missed use you ask for.",
+        )
+    there = INCLUDED | NAMED if asks.source == "unused" else INCLUDED
+    rows = sorted(_references_in(snapshot, run_nos, there, REFERENCED if only is None else there))
     references = {run_no: list(of_run) for run_no, of_run in groupby(rows, itemgetter(0))}
     for run_no, at_ms in times.items():
-        for _, arm_no in references.get(run_no, ()):
+        for _, arm_no, flags in references.get(run_no, ()):
             if only is None or only == arm_no:
-                of = run_no, arm_no
-                yield _candidate((0, 0, run_no, arm_no), at_ms, judged.get(of), rewards.get(of))
+                of, was_used = (run_no, arm_no), bool(flags & REFERENCED)
+                yield _candidate((0, 0, *of), at_ms, judged.get(of), rewards.get(of), was_used=was_used)
 
 
-def _references_in(snapshot: Snapshot, run_nos: Sequence[int], part: int) -> list[Row]:
+def _references_in(snapshot: Snapshot, run_nos: Sequence[int], there: int, part: int) -> list[Row]:
     return snapshot.rows_in(
-        f"SELECT run_no, arm_no FROM outcome WHERE learner_id = ? AND flags & {INCLUDED} <> 0"
+        f"SELECT run_no, arm_no, flags FROM outcome WHERE learner_id = ? AND flags & {there} <> 0"
         f" AND flags & {part} <> 0 AND run_no IN ({{}})",
         run_nos,
     )
@@ -187,20 +196,22 @@ def _candidate(
     at_ms: int | None,
     judged: _Judged | None,
     reward: float | None,
+    *,
+    was_used: bool = False,
 ) -> Candidate:
     if judged is None:
-        return Candidate(*about, at_ms, reward)
+        return Candidate(*about, at_ms, reward, was_used=was_used)
     n, n_people, n_successes, worth = judged
     score = worth / n if reward is None else min(worth / n, reward)
-    return Candidate(*about, at_ms, score, n_people, n, min(n_successes, n - n_successes) / n)
+    return Candidate(*about, at_ms, score, n_people, n, min(n_successes, n - n_successes) / n, was_used)
 
 
 def _judged(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[tuple[int, int], _Judged]:
-    """Return the counted judgements of runs (arm 0) and of arms in them."""
+    """Return the counted judgements of runs (arm 0) and of arms in them, without those of missed use."""
     rows = snapshot.rows_in(
         f"SELECT e.run_no, e.arm_no, {_RATERS} FROM evaluation e {EVALUATIONS_BY_RUN}"
         " WHERE e.learner_id = ? AND e.counts = 1 AND e.layer_no = 0 AND e.execution_no = 0"
-        " AND e.run_no <> 0 AND e.run_no IN ({}) GROUP BY e.run_no, e.arm_no",
+        f" AND e.run_no <> 0 AND e.rubric <> '{NEEDED.version}' AND e.run_no IN ({{}}) GROUP BY e.run_no, e.arm_no",
         run_nos,
     )
     return {(one, other): _Judged(*rest) for one, other, *rest in rows}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, get_args
 
 import streamlit as st
+from msgspec.structs import replace
 from streamlit.delta_generator import DeltaGenerator
 
 from core.errors import ArmscopeError
@@ -51,7 +52,10 @@ def asks_fields(name: str, *, folded: DeltaGenerator | None) -> QueueAsks | None
     left, right = st.columns(2)
     with left:
         source = st.selectbox(
-            "Which", SOURCES, key=f"{name} source", format_func=sentences.SOURCE_WORDS.__getitem__
+            "Which",
+            SOURCES if folded is not None else SOURCES[:-1],
+            key=f"{name} source",
+            format_func=sentences.SOURCE_WORDS.__getitem__,
         )
     with right:
         about = st.selectbox(
@@ -73,6 +77,10 @@ def asks_fields(name: str, *, folded: DeltaGenerator | None) -> QueueAsks | None
         picked = st.text_area("Runs, by number or id, one a line", key=f"{name} runs", height=100)
     else:
         _say_filters(run_filter)
+    if source == "unused":
+        run_filter = run_filter or RunFilter()
+        arm = st.text_input("Arm, by its id", run_filter.arm or "", key=f"{name} arm")
+        run_filter = replace(run_filter, arm=arm.strip() or None)
     runs = tuple(line.strip() for line in picked.splitlines() if line.strip())
     try:
         return QueueAsks(

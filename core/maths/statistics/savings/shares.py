@@ -59,7 +59,7 @@ def share(hits: float, n: float, *, prob: float = 0.95) -> Estimate:
     return Estimate(value=hits / n, lower=lower, upper=upper, prob=prob)
 
 
-def exact_limits(hits: int, n: int, *, prob: float = 0.95) -> Estimate:
+def exact_limits(hits: int, n: float, *, prob: float = 0.95) -> Estimate:
     """Return a share with the exact interval of Clopper and Pearson.
 
     It holds just those shares that `exact_tails` finds at least ``1 - prob`` for. Fewer than 2 give no figure,
