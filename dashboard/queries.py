@@ -423,12 +423,13 @@ def alerts() -> AlertsView:
     return alerts_of(reading().pages, limit=10)
 
 
-def results_of(name: str, content: bytes) -> TrialResults:
-    """Return the results of a file that was dropped; it is removed once it is read."""
+def results_of(name: str, content: bytes, arm: str) -> TrialResults:
+    """Return the results of a file that was dropped, of this arm if it names none; it is removed once it is read."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / (PurePath(name).name or "results")
         path.write_bytes(content)
-        return read_results(path)
+        results = read_results(path)
+    return msgspec.structs.replace(results, arm=results.arm or arm)
 
 
 def preview_trial(results: TrialResults, *, plan: str | None) -> TrialRead:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from core.explained.table import Table, count, text, time, time_words
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from core.records.estimate import Estimate
     from core.records.trial import TasksNeeded, TrialPlanned, TrialRow, TrialVerdict
 
+_HAIR: Final = 1e-9
+"""Tolerance of rounding outwards, so that 100 stays 100."""
 WHY: Final[Mapping[str, str]] = {
     "few_tasks": "planned tasks are left, or there are too few tasks",
     "wide": "the interval is too wide for a verdict",
@@ -27,8 +30,8 @@ WHY: Final[Mapping[str, str]] = {
 }
 """Words for each reason of an open verdict."""
 PAST: Final[Mapping[str, str]] = {
-    "text": "This verdict is of the past: the arm's text is another one since.",
-    "model": "This verdict is of the past: another model is in use since.",
+    "text": "The arm's text is another one since.",
+    "model": "Another model is in use since.",
 }
 ALONE: Final = "The harness ran the arm alone, without your other tools."
 UNPLANNED: Final = "These are observed pairs, and their order is unknown."
@@ -37,35 +40,83 @@ _CANDIDATE: Final = 0.05
 NO_CELLS: Final = "No results yet."
 
 
-def verdict(one: TrialVerdict, arms: tuple[str, ...] = (), about: str = "") -> str:
-    """Return the verdict of an arm and a model, with the effect, its interval, and what limits it."""
+def in_force(rows: Iterable[TrialRow]) -> list[TrialVerdict]:
+    """Return the newest verdict of each arm and model that is not of the past; ``rows`` begin with the newest."""
+    latest: dict[tuple[str, str], TrialVerdict] = {}
+    for one in (verdict for row in rows for verdict in row.verdicts):
+        if one.past is None:
+            latest.setdefault((one.arm, one.figures.model), one)
+    return [*latest.values()]
+
+
+def verdict(one: TrialVerdict) -> str:
+    """Return the verdict of an arm and a model, with its effect, and what limits it."""
+    with_model = f" with {one.figures.model}" if one.figures.model else ""
+    lead = "Tokens" if one.metric == "cost" else "Success"
+    others = [f"{head}: {words}." for head, words in measures(one).items() if head != lead]
+    head = f"{one.arm or 'The arm'}{with_model}: {words(one)}. {effect(one)}."
+    return " ".join([head, *others, *limits(one)])
+
+
+def words(one: TrialVerdict) -> str:
+    """Return the verdict in words, with the reason for an open one."""
     shown = one.figures
-    arm = shown.arm or (arms[0] if len(arms) == 1 else "") or about or "The arm"
-    with_model = f" with {shown.model}" if shown.model else ""
-    effect = _effect(one)
-    if shown.word == "open":
-        why = WHY.get(shown.why or "", "")
-        head = f"{arm}{with_model} is open: {why}. {effect[:1].upper()}{effect[1:]}."
-    elif shown.word == "no_difference":
-        head = f"{arm}{with_model} makes no difference above {one.smallest:g} points: {effect}."
-    else:
-        still = "still " if one.retest == shown.word else ""
-        head = f"{arm} {still}{shown.word}{' on these tasks' if one.retest else ''}{with_model}: {effect}."
-    return " ".join([head, *limits(one)])
+    said = f"still {shown.word}" if shown.word == one.retest else shown.word.replace("_", " ")
+    if one.retest is not None:
+        said += " on these tasks"
+    if shown.word == "no_difference":
+        said += f" above {one.smallest:g} points"
+    if shown.why is not None:
+        said += f": {WHY[shown.why]}"
+    return said if one.past is None else f"{said}, of the past"
 
 
-def _effect(one: TrialVerdict) -> str:
-    """Return an effect in points, with its interval and the number of tasks."""
-    effect, tasks = one.figures.like_these, number_of(len(one.figures.tasks), "task")
-    if effect.value is None:
-        return f"no effect is known from {tasks}"
-    return f"{_between(effect, ' points')} on {tasks}{'' if one.retest else ' like these'}"
+def effect(one: TrialVerdict) -> str:
+    """Return the change of what the trial compares, and the number of tasks."""
+    n_tasks = one.figures.n_costs if one.metric == "cost" else len(one.figures.tasks)
+    return f"{changed(one)} on {number_of(n_tasks, 'task')}{' like these' if one.retest is None else ''}"
 
 
-def _between(effect: Estimate, unit: str) -> str:
-    limits = effect.limits
-    interval = "" if limits is None else f" ({limits[0]:+.0f} to {limits[1]:+.0f})"
-    return f"{effect.value:+.0f}{unit}{interval}"
+def changed(one: TrialVerdict) -> str:
+    """Return the change of what the trial compares: success, or the cost of a task."""
+    if one.metric == "cost":
+        return change(one.figures.tokens, "% tokens")
+    return change(one.figures.like_these, " points")
+
+
+def measures(one: TrialVerdict) -> dict[str, str]:
+    """Return the known changes of success and cost, which make no verdict together."""
+    shown = one.figures
+    known = (
+        ("Success", shown.like_these, " points"),
+        ("Tokens", shown.tokens, "%"),
+        ("Money", shown.money, "%"),
+    )
+    return {head: change(value, unit) for head, value, unit in known if value.value is not None}
+
+
+def change(value: Estimate, unit: str) -> str:
+    """Return a change with its interval, rounded outwards.
+
+    >>> from core.records.estimate import Estimate
+    >>> change(Estimate(value=5.4, lower=-3.2, upper=14.1), " points")
+    '+5 points (-4 to +15)'
+    """
+    if value.value is None:
+        return "No known change"
+    shown = f"{round(value.value):+d}{unit}"
+    if value.limits is None:
+        return shown
+    low, high = value.limits
+    return f"{shown} ({math.floor(low + _HAIR):+d} to {math.ceil(high - _HAIR):+d})"
+
+
+def effects(row: TrialRow) -> str:
+    """Return the effect of a trial; of several the largest, once each is drawn towards the others."""
+    drawn = [one.figures.shrunk for one in row.verdicts if one.figures.shrunk is not None]
+    if not drawn or any(one.metric == "cost" for one in row.verdicts):
+        return ", ".join(map(changed, row.verdicts))
+    return f"{max(drawn, key=abs):+.0f} points, the largest of {len(drawn)} drawn together"
 
 
 def limits(one: TrialVerdict) -> list[str]:
@@ -88,8 +139,6 @@ def limits(one: TrialVerdict) -> list[str]:
     if shown.left_out_checks:
         names = ", ".join(shown.left_out_checks)
         sentences.append(f"Left out of the grade, as only one side can pass them: {names}.")
-    if shown.tokens.value is not None:  # a cost, which is no verdict
-        sentences.append(f"A task's tokens change by {_between(shown.tokens, '%')}.")
     sentences += [] if one.planned else [UNPLANNED]
     sentences += [ALONE] if shown.alone else []
     return sentences if one.past is None else [*sentences, PAST[one.past]]
@@ -102,14 +151,12 @@ def _span(times: tuple[int, int] | None) -> str:
 
 def verdicts(row: TrialRow) -> list[str]:
     """Return the verdicts of a trial, or that it has no results."""
-    words = [verdict(one, row.arms, row.about) for one in row.verdicts] or [NO_CELLS]
-    screened = [one.figures for one in row.verdicts if one.figures.why == "screen"]
-    if not screened:
-        return words
-    named = [one for one in screened if one.p_value <= _CANDIDATE]
-    named.sort(key=lambda one: -abs(one.like_these.value or 0.0))
-    names = ", ".join(f"{one.arm} ({_between(one.like_these, ' points')})" for one in named)
-    return [f"Candidates for a trial of their own: {names or 'none yet'}.", *words]
+    screened = [one for one in row.verdicts if one.figures.why == "screen"]
+    named = [one for one in screened if one.figures.p_value <= _CANDIDATE]
+    named.sort(key=lambda one: -abs(one.figures.like_these.value or 0.0))
+    names = ", ".join(f"{one.arm} ({changed(one)})" for one in named) or "none yet"
+    head = [f"Candidates for a trial of their own: {names}."] if screened else []
+    return [*head, *map(verdict, row.verdicts)] or [NO_CELLS]
 
 
 def planned(answer: TrialPlanned) -> list[str]:
@@ -148,11 +195,6 @@ def _tasks(pair: tuple[int | None, int | None]) -> str:
     return f"{even} tasks" if even == varied else f"{even} to {varied} tasks"
 
 
-def _words_of(row: TrialRow) -> str:
-    words = dict.fromkeys(one.figures.word.replace("_", " ") for one in row.verdicts)
-    return ", ".join(words) or "no results"
-
-
 TRIALS: Final[Table[TrialRow]] = Table(
     trial=text("trial", lambda one: one.trial, width=90),
     at=time("latest", lambda one: one.at_ms, width=114),
@@ -160,5 +202,8 @@ TRIALS: Final[Table[TrialRow]] = Table(
     source=text("source", lambda one: one.source or "plan", width=120),
     n_tasks=count("tasks", lambda one: one.n_tasks, width=70),
     n_cells=count("runs", lambda one: one.n_cells, width=70),
-    verdict=text("verdict", _words_of, width=120),
+    verdict=text(
+        "verdict", lambda one: ", ".join(dict.fromkeys(map(words, one.verdicts))) or "no results", width=120
+    ),
+    effect=text("effect", effects, width=230),
 )

@@ -10,7 +10,7 @@ from dashboard.figures.densities import MAX_OTHERS
 from dashboard.reading import reading
 from dashboard.sentences import inclusion as inclusion_sentences
 from dashboard.sentences import judgement as sentences
-from dashboard.widgets import posteriors
+from dashboard.widgets import posteriors, trials
 from dashboard.widgets.charts import type_legend
 from dashboard.widgets.opening import arm_chart
 from dashboard.widgets.parts import how_it_is_computed, no_arms, panel, section, sentence, small
@@ -44,6 +44,8 @@ def page() -> None:
         n_others = int(posteriors.others(known, places).sum())
         if n_others > MAX_OTHERS:
             st.markdown(small(f"Grey: {MAX_OTHERS} of the other {wording.count(n_others)} arms."))
+    with panel("Used, and does it help?"):
+        trials.used_and_effect()
     with panel("All arms", still="the picture above still works"):
         head = st.container()
         posteriors.search_box(judged)  # before the search: it reads the address

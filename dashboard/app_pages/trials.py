@@ -38,7 +38,7 @@ def _one(name: str) -> None:
     muted(sentences.story_line(story))
     trials.links(story)
     with panel("The verdict"):
-        trials.verdict(sentences.verdicts([story.row]))
+        trials.verdict(story.row.verdicts)
     with panel("Its results"):
         trials.readings(story)
     how_it_is_computed("does-it-help", "designs")

@@ -1,16 +1,22 @@
-"""Figure of a trial: the paired difference of each task, with the mean and its interval."""
+"""Figures of trials: the paired difference of each task, and the effect of arms by how often they are used."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
+
+from core import explained
+from core.columns import Floats
+from core.explained import trials as words
+from core.records.estimate import Estimate
 from core.records.trial import PairedTask, TrialFigures
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.chart import Cell, Chart, Trace, chart_of, scatter, single
+from dashboard.figures.chart import Cell, Chart, Trace, chart_of, scatter, single, upright
 from dashboard.figures.theme import Tokens
-from dashboard.sentences.trials import change_words
+from dashboard.sentences.trials import OFTEN, Used, signed
 
 _HEIGHT_PX: Final = 270
 _TICKS: Final = (-100, -50, 0, 50, 100)
@@ -19,18 +25,78 @@ _TICKS: Final = (-100, -50, 0, 50, 100)
 def by_task(shown: TrialFigures, look: Tokens, *, compact: bool = False) -> Chart:
     """Return a bar for each task: its share of solved runs with the arm, less that without it."""
     tasks = sorted(shown.tasks, key=_difference, reverse=True)
-    mean = shown.like_these.value
-    place = {"xref": "paper", "x": 1, "xanchor": "left", "xshift": 8, "y": mean}
-    layout = theme.layout(
+    table, mean = _table(tasks), shown.like_these
+    place = {"xref": "paper", "x": 1, "xanchor": "left", "xshift": 8, "y": mean.value}
+    layout = _layout(
         look,
-        height=_HEIGHT_PX,
-        margin=(46, 12, 12, 40) if compact else (52, 104, 12, 40),
+        right=104,
+        compact=compact,
         xaxis=theme.axis(
             look,
             title="tasks, the largest gain first",
             range=[-0.7, len(tasks) - 0.3],
             showticklabels=False,
         ),
+        shapes=[_level(0, color=look.guide), *_mean_shapes(mean, look)],
+        annotations=[]
+        if compact or mean.value is None
+        else [theme.label(look, f"<b>mean {wording.change(mean.value)}</b>", **place)],
+    )
+    n_more, n_fewer = (sum(sign * _difference(one) > 0 for one in tasks) for sign in (1, -1))
+    alt = (
+        f"Difference of success by task, with the arm less without it: {wording.things(n_more, 'task')} more, "
+        f"{wording.count(n_fewer)} fewer, {wording.count(len(tasks) - n_more - n_fewer)} alike. "
+        f"Mean {signed(words.change(mean, ' points'))}."
+    )
+    hovers = _hovers(table)
+    return chart_of([_bars(tasks, hovers, look), _alike(tasks, hovers, look)], layout, alt=alt, table=table)
+
+
+def used_and_effect(shown: Sequence[Used], look: Tokens, *, compact: bool = False) -> Chart:
+    """Return a mark for each verdict: the share of runs that use the arm, and its effect, with their intervals."""
+    table: dict[str, Sequence[Cell]] = {
+        "arm": [wording.plain(wording.full_name(one.arm)) for one, _ in shown],
+        "model": [wording.plain(one.figures.model) for one, _ in shown],
+        "used": [f"in {explained.of_hundred(judged.mean)} of 100 runs" for _, judged in shown],
+        "verdict": [words.words(one) for one, _ in shown],
+        "success": [signed(words.change(one.figures.like_these, " points")) for one, _ in shown],
+    }
+    use = np.array([(one.mean, one.interval.lower, one.interval.upper) for _, one in shown]).T
+    effects = [one.figures.like_these for one, _ in shown]
+    effect = np.array([(one.value, *(one.limits or (one.value, one.value))) for one in effects]).T
+    colours = {"harms": look.red, "helps": look.chart_accent}
+    marks = scatter(
+        "markers" if compact else "markers+text",
+        use[0],
+        effect[0],
+        hover=_hovers(table),
+        text=[f"{wording.plot_literal(wording.short_name(one.arm))}  " for one, _ in shown],
+        textposition=["top left" if mean > 0.5 else "top right" for mean in use[0]],
+        customdata=[*range(len(shown))],
+        marker={"size": 11, "color": [colours.get(one.figures.word, look.gray) for one, _ in shown]},
+        error_x=_reach(use, look),
+        error_y=_reach(effect, look),
+    )
+    line = {"color": look.guide, "width": 1, "dash": "dot"}
+    often = {"x": OFTEN, "y": 1, "yref": "paper", "yanchor": "top", "xanchor": "left", "xshift": 4}
+    layout = _layout(
+        look,
+        right=12,
+        compact=compact,
+        xaxis=theme.probability_axis(look, title="probability that the arm is used when it is in the prompt"),
+        shapes=[_level(0, color=look.guide), upright(OFTEN, line)],
+        annotations=[theme.label(look, "used often", color=look.muted, size=theme.AXIS_PX, **often)],
+    )
+    spoken = "; ".join(", ".join(map(str, row)) for row in zip(*table.values(), strict=True))
+    return chart_of([marks], layout, alt=f"Use of arms, and their effect by trials: {spoken}.", table=table)
+
+
+def _layout(look: Tokens, *, right: int, compact: bool, **more: object) -> dict[str, Any]:
+    """Return the layout of a figure whose height is points of success."""
+    return theme.layout(
+        look,
+        height=_HEIGHT_PX,
+        margin=(46, 12, 12, 40) if compact else (52, right, 12, 40),
         yaxis=theme.axis(
             look,
             grid=True,
@@ -38,20 +104,22 @@ def by_task(shown: TrialFigures, look: Tokens, *, compact: bool = False) -> Char
             range=[-108, 108],
             **theme.ticks(list(_TICKS), [wording.change(at) for at in _TICKS]),
         ),
-        shapes=_mean_shapes(shown, look),
-        annotations=[]
-        if compact or mean is None
-        else [theme.label(look, f"<b>mean {wording.change(mean)}</b>", **place)],
+        **more,
     )
-    traces = [_bars(tasks, look), _alike(tasks, look)]
-    return chart_of(traces, layout, alt=_alt(shown, tasks), table=_table(tasks))
+
+
+def _reach(known: Floats, look: Tokens) -> dict[str, Any]:
+    """Return error bars of values, from their lower limits to their upper ones."""
+    value, low, high = known
+    reach = {"array": high - value, "arrayminus": value - low}
+    return {"type": "data", "symmetric": False, "color": look.guide, "thickness": 1.5, "width": 0, **reach}
 
 
 def _difference(task: PairedTask) -> float:
     return 100 * (task.with_arm - task.without)
 
 
-def _bars(tasks: Sequence[PairedTask], look: Tokens) -> Trace:
+def _bars(tasks: Sequence[PairedTask], hovers: Sequence[str], look: Tokens) -> Trace:
     return {
         "type": "bar",
         "x": single(range(len(tasks))),
@@ -60,58 +128,45 @@ def _bars(tasks: Sequence[PairedTask], look: Tokens) -> Trace:
             "color": [look.red if _difference(one) < 0 else look.chart_accent for one in tasks],
             "line": {"width": 0},
         },
-        "hovertext": [_hover(one) for one in tasks],
+        "hovertext": hovers,
         "hoverinfo": "text",
     }
 
 
-def _alike(tasks: Sequence[PairedTask], look: Tokens) -> Trace:
+def _alike(tasks: Sequence[PairedTask], hovers: Sequence[str], look: Tokens) -> Trace:
     """Return a point at 0 for each task without a difference; an open one where neither side could show one."""
-    alike = [(at, one) for at, one in enumerate(tasks) if not _difference(one)]
-    symbols = ["circle" if one.could_tell else "circle-open" for _, one in alike]
-    return scatter(
-        "markers",
-        [at for at, _ in alike],
-        [0.0] * len(alike),
-        marker={"size": 6, "symbol": symbols, "color": look.guide},
-        hover=[_hover(one) for _, one in alike],
-    )
+    alike = [at for at, one in enumerate(tasks) if not _difference(one)]
+    symbols = ["circle" if tasks[at].could_tell else "circle-open" for at in alike]
+    marker = {"size": 6, "symbol": symbols, "color": look.guide}
+    return scatter("markers", alike, [0.0] * len(alike), marker=marker, hover=[hovers[at] for at in alike])
 
 
-def _mean_shapes(shown: TrialFigures, look: Tokens) -> list[dict[str, Any]]:
-    across: dict[str, Any] = {"xref": "paper", "x0": 0, "x1": 1, "layer": "below"}
-    mean = shown.like_these
-    shapes: list[dict[str, Any]] = [
-        {**across, "type": "line", "y0": 0, "y1": 0, "line": {"color": look.guide, "width": 1}}
+def _level(at: float, **line: object) -> dict[str, Any]:
+    across = {"xref": "paper", "x0": 0, "x1": 1, "layer": "below"}
+    return {**across, "type": "line", "y0": at, "y1": at, "line": {"width": 1, **line}}
+
+
+def _mean_shapes(mean: Estimate, look: Tokens) -> list[dict[str, Any]]:
+    if mean.value is None:
+        return []
+    line = _level(mean.value, color=look.text, width=1.5, dash="dot")
+    if mean.limits is None:
+        return [line]
+    low, high = mean.limits
+    ground = {"fillcolor": theme.faded(look.chart_accent, theme.SHADE), "line": {"width": 0}}
+    return [{**line, "type": "rect", "y0": low, "y1": high, **ground}, line]
+
+
+def _hovers(table: Mapping[str, Sequence[Cell]]) -> list[str]:
+    """Return the cells of each row under its name, which comes first."""
+    heads = [*table][1:]
+    return [
+        f"<b>{wording.plot_literal(wording.cut_middle(str(name)))}</b><br>"
+        + "<br>".join(
+            f"{head}: {wording.plot_literal(str(cell))}" for head, cell in zip(heads, cells, strict=True)
+        )
+        for name, *cells in zip(*table.values(), strict=True)
     ]
-    if mean.limits is not None:
-        low, high = mean.limits
-        ground = {"fillcolor": theme.faded(look.chart_accent, theme.SHADE), "line": {"width": 0}}
-        shapes.append({**across, "type": "rect", "y0": low, "y1": high, **ground})
-    if mean.value is not None:
-        line = {"color": look.text, "width": 1.5, "dash": "dot"}
-        shapes.append({**across, "type": "line", "y0": mean.value, "y1": mean.value, "line": line})
-    return shapes
-
-
-def _hover(task: PairedTask) -> str:
-    sides = [wording.percent(share, 0) for share in (task.with_arm, task.without)]
-    name = wording.plot_literal(wording.cut_middle(wording.plain(task.task)))
-    note = "" if task.could_tell else "<br>shows no difference: too easy or too hard"
-    return (
-        f"<b>{name}</b><br>{sides[0]} with it, {sides[1]} without it<br>"
-        f"{wording.things(task.n_repeats, 'repeat')}{note}"
-    )
-
-
-def _alt(shown: TrialFigures, tasks: Sequence[PairedTask]) -> str:
-    n_more = sum(one.with_arm > one.without for one in tasks)
-    n_fewer = sum(one.with_arm < one.without for one in tasks)
-    return (
-        f"Difference of success by task, with the arm less without it: {wording.things(n_more, 'task')} more, "
-        f"{wording.count(n_fewer)} fewer, {wording.count(len(tasks) - n_more - n_fewer)} alike. "
-        f"Mean {change_words(shown.like_these)}."
-    )
 
 
 def _table(tasks: Sequence[PairedTask]) -> dict[str, Sequence[Cell]]:

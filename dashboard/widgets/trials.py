@@ -10,17 +10,19 @@ from typing import Final
 import streamlit as st
 
 from core.errors import ArmscopeError, NotFound
+from core.explained import of_hundred
 from core.explained import trials as explained
-from core.records.trial import TrialRow, TrialStory
+from core.records.trial import TrialRow, TrialStory, TrialVerdict
 from dashboard import actions, pages, queries, wording
 from dashboard.figures.trial import by_task
+from dashboard.figures.trial import used_and_effect as by_use
 from dashboard.reading import pictured_once, reading
 from dashboard.sentences import trials as sentences
-from dashboard.sentences.trials import Verdict
+from dashboard.sentences.trials import Used
 from dashboard.widgets import address
 from dashboard.widgets.charts import chart
 from dashboard.widgets.evidence import exclusion
-from dashboard.widgets.opening import open_one, opening_records
+from dashboard.widgets.opening import arm_chart, open_one, opening_records
 from dashboard.widgets.parts import (
     both_ends,
     command,
@@ -88,32 +90,53 @@ def table(rows: Sequence[TrialRow], name: str = "trials") -> None:
 
 def how_to_plan(arm: str = "ARM") -> None:
     """Draw the command that plans a trial."""
+    section("Plan a trial", "in the harness that you use")
     st.code(command(f"trial plan {shlex.quote(arm)} --tasks FOLDER"), language=None, wrap_lines=True)
 
 
 def of_arm(arm: str) -> None:
     """Draw the verdicts of an arm, its trials, and the ways to another one."""
     rows = [row for row in queries.trials() if arm in row.arms]
-    listed = sentences.of_arm(rows, arm)
     section("Does it help?", "by trials: the same tasks with and without it")
-    verdict(listed)
-    if sentences.with_word(sentences.in_force(listed), "harms"):
+    verdict([one for row in rows for one in row.verdicts if one.arm == arm])
+    if any(one.arm == arm and one.figures.word == "harms" for one in explained.in_force(rows)):
         exclusion((arm,), until=Words(""))
     if rows:
         table(rows, name="trials of arm")
     how_to_plan(arm)
-    reading_form()
+    reading_form(arm=arm)
     link(pages.TRIALS, "Trials and experiments")
+
+
+def used() -> list[Used]:
+    """Return the arms with a verdict in force, those first that are used often and harm."""
+    rows = queries.trials()
+    return sentences.used(rows, queries.judgements()) if rows else []
 
 
 def used_and_harming() -> None:
     """Draw a row for each arm that is used often and harms by a trial; nothing without one."""
-    rows = queries.trials()
-    for one, judged in sentences.used_and_harming(rows, queries.judgements()) if rows else ():
-        claim, evidence = sentences.harm_claim(one, judged)
-        with both_ends(wrap=False):
-            st.markdown(f"{sign('critical')}&nbsp; **{claim}**  \n{small(evidence)}")
-            link(pages.ARM, "Open arm", **{address.ARM: one.arm})
+    for one, judged in used():
+        if sentences.harms_often(one, judged):
+            claim = f"{sentences.name_of(one.arm)} is used often and harms, by a trial"
+            often = f"used in {of_hundred(judged.mean)} of 100 runs"
+            evidence = small(f"{often}; {sentences.signed(explained.effect(one))}")
+            with both_ends(wrap=False):
+                st.markdown(f"{sign('critical')}&nbsp; **{claim}**  \n{evidence}")
+                link(pages.ARM, "Open arm", **{address.ARM: one.arm})
+
+
+def used_and_effect() -> None:
+    """Draw how often arms are used beside their effect by trials; nothing before the first result."""
+    shown = used()
+    if not shown:
+        return
+    here = reading()
+    figure = pictured_once("used and effect", lambda: by_use(shown, here.tokens, compact=here.compact))
+    note = "only a trial shows whether an arm helps; a click opens the arm"
+    section("Used, and does it help?", note, table=figure.table, key="used and effect")
+    used_and_harming()
+    arm_chart(figure, [one.arm for one, _ in shown], key="used and effect")
 
 
 # One trial
@@ -129,40 +152,34 @@ def links(story: TrialStory) -> None:
                 link(pages.ARM, sentences.name_of(arm), **{address.ARM: arm})
 
 
-def verdict(listed: Sequence[Verdict]) -> None:
+def verdict(listed: Sequence[TrialVerdict]) -> None:
     """Draw one verdict with its picture, success and cost, and what it rests on; of several, the chosen one."""
     if not listed:
         muted("No results yet. A belief shows how often it is used, and a trial shows whether it helps.")
         return
-    one = listed[0] if len(listed) == 1 else _chosen(listed)
+    one = listed[0]
+    if len(listed) > 1:
+        one = st.selectbox("Verdict", listed, format_func=_label, key="verdict of")
     st.markdown(sentences.verdict_line(one))
     if one.figures.tasks:
         _picture(one)
     with st.container(horizontal=True, gap="medium"):
-        for head, words in sentences.measures(one.figures).items():
-            st.metric(head, words)
-    muted(wording.literal(" ".join(explained.limits(one.verdict))))
+        for head, words in explained.measures(one).items():
+            st.metric(wording.literal(f"{head} of a task"), sentences.signed(words))
+        st.metric("Runs that used it", wording.count(one.figures.n_used))
+    muted(wording.literal(" ".join(explained.limits(one))))
 
 
-def _chosen(listed: Sequence[Verdict]) -> Verdict:
-    place = st.selectbox(
-        "Verdict", range(len(listed)), format_func=lambda at: _label(listed[at]), key="verdict of"
-    )
-    return listed[place]
+def _label(one: TrialVerdict) -> str:
+    drawn = one.figures.shrunk
+    effect = "" if drawn is None else f", {wording.change(drawn)} points, drawn towards the others"
+    named = f"{one.trial} {wording.full_name(one.arm)} {one.figures.model}"
+    return wording.plain(f"{named}: {explained.words(one)}{effect}")
 
 
-def _label(one: Verdict) -> str:
-    drawn = f", {sentences.effects(one.row)}" if one.figures.shrunk is not None else ""
-    named = f"{one.row.trial} {wording.full_name(one.arm)} {one.figures.model}"
-    return wording.plain(f"{named}: {sentences.verdict_words(one.verdict)}{drawn}")
-
-
-def _picture(one: Verdict) -> None:
+def _picture(one: TrialVerdict) -> None:
     here = reading()
-    figure = pictured_once(
-        ("trial", one.row.trial, one.arm, one.figures.model, one.row.at_ms, one.row.n_cells),
-        lambda: by_task(one.figures, here.tokens, compact=here.compact),
-    )
+    figure = pictured_once(("trial", one), lambda: by_task(one.figures, here.tokens, compact=here.compact))
     note = f"{100 * one.figures.like_these.prob:.3g}% interval of the mean, for tasks like these"
     section("Difference by task", wording.literal(note), table=figure.table, key="trial")
     chart(figure, key="trial by task")
@@ -177,12 +194,16 @@ def readings(story: TrialStory) -> None:
     reading_form(plan=story.row.trial if story.row.planned else None)
 
 
-def reading_form(plan: str | None = None) -> None:
-    """Draw a field for a file of results: what it would show, and the button that reads it."""
+def reading_form(plan: str | None = None, arm: str = "") -> None:
+    """Draw a field for a file of results: what it would show, and the button that reads it.
+
+    ``arm`` is that of a file that names none.
+    """
     section("Read results", "a file of your harness with both sides")
     result(READ)
     of_plan = "" if plan is None else f" --plan {plan}"
-    st.code(command(f"trial read RESULTS{of_plan}"), language=None, wrap_lines=True)
+    of_arm = f" --arm {shlex.quote(arm)}" if arm else ""
+    st.code(command(f"trial read RESULTS{of_plan}{of_arm}"), language=None, wrap_lines=True)
     if not reading().may("ingest"):
         return
     key = f"results {st.session_state.get(_ROUND, 0)}"
@@ -190,12 +211,12 @@ def reading_form(plan: str | None = None) -> None:
     if dropped is None:
         return
     try:
-        results = queries.results_of(dropped.name, dropped.getvalue())
+        results = queries.results_of(dropped.name, dropped.getvalue(), arm)
         shown = queries.preview_trial(results, plan=plan)
     except ArmscopeError as problem:
         muted(wording.literal(str(problem)))
         return
-    for one in sentences.verdicts([shown.row]):
+    for one in shown.row.verdicts:
         st.markdown(f"{sentences.name_of(one.arm)}: {sentences.verdict_line(one)}")
     st.markdown(small(f"{wording.things(shown.n_new, 'new run')}; no arm learns from them. You can undo it."))
     st.button(

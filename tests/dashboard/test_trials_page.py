@@ -72,12 +72,21 @@ def test_the_overview_names_an_arm_that_is_used_often_and_harms(open_page: Open,
     often, rarely = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
     for arm in (often, rarely):
         read_trial(context, msgspec.structs.replace(results_of(solves="without"), arm=arm))
-    named = [one for one, _ in sentences.used_and_harming(trials(context), judgements(context))]
+    assert [one.arm for one, _ in sentences.used(trials(context), judgements(context))] == [often, rarely]
     expected = [arm for arm in (often, rarely) if means[arm] >= sentences.OFTEN]
-    assert [one.arm for one in named] == expected
-    page = open_page("overview")
-    claims = [text for text in texts(page) if "often" in text]
-    assert len(claims) == len(expected)
+    for name in ("overview", "posteriors"):
+        claims = [text for text in texts(open_page(name)) if "is used often" in text]
+        assert len(claims) == len(expected)
+
+
+def test_each_left_out_arm_is_chosen_by_its_own_effect(open_page: Open, database: Path) -> None:
+    context = context_at(database)
+    plan_trial(context, ARM, TASKS, each=["skill:own:text"], repeats=1)
+    cells = [msgspec.structs.replace(one, arm=ARM * (one.side == "without")) for one in results_of().cells]
+    alike = [msgspec.structs.replace(one, arm="skill:own:text", grade=1.0) for one in cells if one.arm]
+    read_trial(context, msgspec.structs.replace(results_of(), arm="", cells=(*cells, *alike)), plan="1")
+    ours, theirs = open_page("trials", trial="trial-1").selectbox(key="verdict of").options
+    assert ("+100 points" in ours, "+100 points" in theirs) == (True, False)
 
 
 def test_a_file_that_is_no_result_changes_nothing(open_page: Open, database: Path) -> None:
@@ -85,3 +94,14 @@ def test_a_file_that_is_no_result_changes_nothing(open_page: Open, database: Pat
     page.file_uploader[0].upload("a.json", b"{}", "application/json").run()
     check(page)
     assert trials(context_at(database)) == ()
+
+
+def test_a_file_that_names_no_arm_is_of_the_arm_of_its_page(open_page: Open, database: Path) -> None:
+    world(database, keys(5), 40)
+    arm = keys(5)[0]
+    lines = [b'{"armscope_trial": 1}', *map(msgspec.json.encode, results_of().cells)]
+    page = open_page("arm", arm=arm)
+    page.file_uploader[0].upload("a.jsonl", b"\n".join(lines), "text/plain").run()
+    page.button(key="do read trial").click().run()
+    check(page)
+    assert [one.arms for one in trials(context_at(database))] == [(arm,)]

@@ -287,6 +287,10 @@ def test_every_reason_has_words_and_a_verdict_states_what_limits_it(tmp_path: Pa
     context = context_at(tmp_path / "a.db")
     row = read_trial(context, results_of(alone=True)).row
     (words,) = explained.verdicts(row)
-    assert words.startswith(f"{ARM} {row.verdicts[0].figures.word}: +100")
+    assert words.startswith(f"{ARM}: {row.verdicts[0].figures.word}. +100")
     assert words.endswith(" ".join([explained.UNPLANNED, explained.ALONE]))
     assert {*get_args(Open)} == explained.WHY.keys()
+    plan = plan_trial(context, ARM, TASKS, metric="cost", smallest=30)
+    cells = [replace(one, tokens=1_100 if one.side == "with" else 1_000) for one in results_of().cells]
+    (cost,) = read_trial(context, replace(results_of(), cells=tuple(cells)), plan=plan.id).row.verdicts
+    assert (cost.smallest, explained.effect(cost)[:11]) == (15, "+10% tokens")

@@ -24,7 +24,7 @@ from core.flows.trials import program
 from core.formats.strict import digest_of
 from core.maths.achieved import paid
 from core.maths.episodes import written
-from core.maths.statistics.trials import figures
+from core.maths.statistics.trials import SMALLEST, figures
 from core.maths.statistics.trials.plan import (
     USUAL_CONCENTRATION,
     difficulty,
@@ -41,7 +41,6 @@ from core.records.trial import (
     CellKey,
     Metric,
     Past,
-    TrialFigures,
     TrialLine,
     TrialOptions,
     TrialPlan,
@@ -73,7 +72,6 @@ ENVIRONMENT: Final = "environment:"
 """Beginning of a source of tasks that names an environment."""
 _PROMPT: Final = "prompt.md"
 _SHOWN_DIGITS: Final = 8
-_SMALLEST: Final = 15.0
 _RECENT_DAYS: Final = 30
 _SOLVED: Final = 0.5
 _MOST_TASK_BYTES: Final = 16 << 20
@@ -513,29 +511,32 @@ def _verdicts(facts: Facts, trial: _Study, arms: Sequence[str]) -> tuple[TrialVe
     plan = trial.plan
     shown = figures([*trial.cells.values()], plan, alone=trial.latest.alone)
     day = trial.readings[-1].at_ms // DAY_MS
-    return tuple(
-        TrialVerdict(
+    metric = "success" if plan is None else plan.metric
+    verdicts = []
+    for one in shown:
+        arm = one.arm or "".join(arms[:1])
+        verdict = TrialVerdict(
+            trial=trial.first.id,
+            arm=arm or trial.latest.about,
             figures=one,
-            smallest=_SMALLEST if plan is None else plan.smallest,
+            metric=metric,
+            smallest=SMALLEST if plan is None or metric == "cost" else plan.smallest,
             planned=plan is not None,
-            past=_past(facts, one, plan, arms, day),
+            past=_past(facts, arm, one.model, plan, day),
             retest=None if plan is None else plan.retest,
         )
-        for one in shown
-    )
+        verdicts.append(verdict)
+    return tuple(verdicts)
 
 
-def _past(
-    facts: Facts, one: TrialFigures, plan: TrialPlan | None, arms: Sequence[str], day: int
-) -> Past | None:
+def _past(facts: Facts, arm: str, model: str, plan: TrialPlan | None, day: int) -> Past | None:
     """Return the change that makes a verdict one of the past: of the arm's text, or of the model in use."""
-    arm = one.arm or (arms[0] if len(arms) == 1 else "")
     digests = {} if plan is None else dict(zip(plan.arms, plan.digests, strict=True))
     tried = digests.get(arm, "")
     if tried and (now := _version(facts, arm)) and now != tried:
         return "text"
     days = model_days(facts)
     recent = max((last for _, last in days.values()), default=0) - _RECENT_DAYS
-    is_used = one.model in days and days[one.model][1] > recent
-    is_newer = any(first > day for name, (first, _) in days.items() if name != one.model)
-    return "model" if one.model and is_newer and not is_used else None
+    is_used = model in days and days[model][1] > recent
+    is_newer = any(first > day for name, (first, _) in days.items() if name != model)
+    return "model" if model and is_newer and not is_used else None

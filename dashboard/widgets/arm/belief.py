@@ -8,6 +8,7 @@ from typing import Final
 import streamlit as st
 
 from core import explained
+from core.explained.trials import in_force
 from core.flows.queries import ArmPath, Belief
 from core.records.arm_summary import ArmVersions
 from core.records.judgement import Judgement, RecentMean
@@ -140,10 +141,8 @@ def path(row: ArmRow, history: ArmPath, change: RecentMean | None) -> None:
 
 def _effect(arm: str) -> Markdown:
     """Return the verdicts of trials in force, or that no trial has shown what the arm does."""
-    tried = trials.in_force(trials.of_arm(queries.trials(), arm))
-    if not tried:
-        return Words(explained.EFFECT)
-    return f"By trials: {wording.listed([trials.verdict_line(one) for one in tried])}"
+    tried = [trials.verdict_line(one) for one in in_force(queries.trials()) if one.arm == arm]
+    return f"By trials: {wording.listed(tried)}" if tried else Words(explained.EFFECT)
 
 
 def worth(judged: Judgement, known: Belief, index: int) -> None:
