@@ -41,10 +41,13 @@ NO_CELLS: Final = "No results yet."
 
 
 def in_force(rows: Iterable[TrialRow]) -> list[TrialVerdict]:
-    """Return the newest verdict of each arm and model that is not of the past; ``rows`` begin with the newest."""
+    """Return the newest verdict of each arm and model that is not of the past, without screens of halves.
+
+    ``rows`` begin with the newest.
+    """
     latest: dict[tuple[str, str], TrialVerdict] = {}
     for one in (verdict for row in rows for verdict in row.verdicts):
-        if one.past is None:
+        if one.past is None and one.figures.why != "screen":
             latest.setdefault((one.arm, one.figures.model), one)
     return [*latest.values()]
 
@@ -61,14 +64,14 @@ def verdict(one: TrialVerdict) -> str:
 def words(one: TrialVerdict) -> str:
     """Return the verdict in words, with the reason for an open one."""
     shown = one.figures
-    said = f"still {shown.word}" if shown.word == one.retest else shown.word.replace("_", " ")
+    word = f"still {shown.word}" if shown.word == one.retest else shown.word.replace("_", " ")
     if one.retest is not None:
-        said += " on these tasks"
+        word += " on these tasks"
     if shown.word == "no_difference":
-        said += f" above {one.smallest:g} points"
+        word += f" above {one.smallest:g} points"
     if shown.why is not None:
-        said += f": {WHY[shown.why]}"
-    return said if one.past is None else f"{said}, of the past"
+        word += f": {WHY[shown.why]}"
+    return word if one.past is None else f"{word}, of the past"
 
 
 def effect(one: TrialVerdict) -> str:
@@ -113,10 +116,10 @@ def change(value: Estimate, unit: str) -> str:
 
 def effects(row: TrialRow) -> str:
     """Return the effect of a trial; of several the largest, once each is drawn towards the others."""
-    drawn = [one.figures.shrunk for one in row.verdicts if one.figures.shrunk is not None]
-    if not drawn or any(one.metric == "cost" for one in row.verdicts):
+    shrunk = [one.figures.shrunk for one in row.verdicts if one.figures.shrunk is not None]
+    if not shrunk or any(one.metric == "cost" for one in row.verdicts):
         return ", ".join(map(changed, row.verdicts))
-    return f"{max(drawn, key=abs):+.0f} points, the largest of {len(drawn)} drawn together"
+    return f"{max(shrunk, key=abs):+.0f} points, the largest of {len(shrunk)} drawn together"
 
 
 def limits(one: TrialVerdict) -> list[str]:

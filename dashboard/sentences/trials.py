@@ -26,7 +26,7 @@ _MOST_NAMED: Final = 3
 
 
 def conclusion(rows: Sequence[TrialRow]) -> Sentence:
-    """Return the arms of each verdict in force, harms first; a single one comes with its effect."""
+    """Return the arms of each verdict in force, in the order of `_FIRST`; a single one comes with its effect."""
     shown = explained.in_force(rows)
     if not shown:
         return composed("These trials have ", Phrase(Words("no verdict in force")), ".")
@@ -58,7 +58,7 @@ def story_line(story: TrialStory) -> Markdown:
 
 
 def used(rows: Iterable[TrialRow], judged: Mapping[str, Judgement]) -> list[Used]:
-    """Return the verdicts in force of arms with a belief: first those used often that harm, then the most used."""
+    """Return the verdicts in force of arms with a belief: those that alarm lead, then the most used."""
     known = [one for one in explained.in_force(rows) if one.figures.like_these.value is not None]
     pairs = [(one, judged[one.arm]) for one in known if one.arm in judged]
     return sorted(pairs, key=lambda pair: (not harms_often(*pair), -pair[1].mean))

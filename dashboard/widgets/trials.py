@@ -109,7 +109,7 @@ def of_arm(arm: str) -> None:
 
 
 def used() -> list[Used]:
-    """Return the arms with a verdict in force, those first that are used often and harm."""
+    """Return the arms with a verdict in force, as `sentences.used` orders them."""
     rows = queries.trials()
     return sentences.used(rows, queries.judgements()) if rows else []
 
@@ -133,7 +133,7 @@ def used_and_effect() -> None:
         return
     here = reading()
     figure = pictured_once("used and effect", lambda: by_use(shown, here.tokens, compact=here.compact))
-    note = "only a trial shows whether an arm helps; a click opens the arm"
+    note = "a trial shows whether it helps; a click opens the arm"
     section("Used, and does it help?", note, table=figure.table, key="used and effect")
     used_and_harming()
     arm_chart(figure, [one.arm for one, _ in shown], key="used and effect")
@@ -171,8 +171,8 @@ def verdict(listed: Sequence[TrialVerdict]) -> None:
 
 
 def _label(one: TrialVerdict) -> str:
-    drawn = one.figures.shrunk
-    effect = "" if drawn is None else f", {wording.change(drawn)} points, drawn towards the others"
+    shrunk = one.figures.shrunk
+    effect = "" if shrunk is None else f", {wording.change(shrunk)} points, drawn towards the others"
     named = f"{one.trial} {wording.full_name(one.arm)} {one.figures.model}"
     return wording.plain(f"{named}: {explained.words(one)}{effect}")
 

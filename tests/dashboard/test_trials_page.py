@@ -75,7 +75,7 @@ def test_the_overview_names_an_arm_that_is_used_often_and_harms(open_page: Open,
     assert [one.arm for one, _ in sentences.used(trials(context), judgements(context))] == [often, rarely]
     expected = [arm for arm in (often, rarely) if means[arm] >= sentences.OFTEN]
     for name in ("overview", "posteriors"):
-        claims = [text for text in texts(open_page(name)) if "is used often" in text]
+        claims = [text for text in texts(open_page(name)) if "often" in text]
         assert len(claims) == len(expected)
 
 
@@ -86,7 +86,7 @@ def test_each_left_out_arm_is_chosen_by_its_own_effect(open_page: Open, database
     alike = [msgspec.structs.replace(one, arm="skill:own:text", grade=1.0) for one in cells if one.arm]
     read_trial(context, msgspec.structs.replace(results_of(), arm="", cells=(*cells, *alike)), plan="1")
     ours, theirs = open_page("trials", trial="trial-1").selectbox(key="verdict of").options
-    assert ("+100 points" in ours, "+100 points" in theirs) == (True, False)
+    assert ("+100" in ours, "+100" in theirs) == (True, False)
 
 
 def test_a_file_that_is_no_result_changes_nothing(open_page: Open, database: Path) -> None:

