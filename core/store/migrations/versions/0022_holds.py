@@ -8,6 +8,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from core.store.migrations import add_partial, add_table, key
+
 revision = "0022"
 down_revision = "0021"
 
@@ -15,28 +17,17 @@ down_revision = "0021"
 def upgrade() -> None:
     """Add the table and the column; in learners so far each run has a selection of its own."""
     op.add_column("learner", sa.Column("sticky", sa.Text(), nullable=False, server_default=sa.text("'run'")))
-    op.create_table(
+    add_table(
         "hold",
-        sa.Column("learner_id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("session", sa.Text(), nullable=False),
-        sa.Column("began_ms", sa.BigInteger(), autoincrement=False, nullable=False),
+        key("session", is_text=True),
+        key("began_ms"),
         sa.Column("used_ms", sa.BigInteger(), nullable=False),
         sa.Column("class", sa.Text(), nullable=False),
         sa.Column("prob_micro", sa.BigInteger(), nullable=False),
         sa.Column("seed", sa.Text(), nullable=False),
         sa.Column("revision", sa.BigInteger(), nullable=False),
         sa.Column("choice", sa.Text(), nullable=False),
-        sa.ForeignKeyConstraint(["learner_id"], ["learner.learner_id"], name=op.f("fk_hold_learner_id")),
-        sa.PrimaryKeyConstraint("learner_id", "session", "began_ms", name=op.f("pk_hold")),
-        sqlite_with_rowid=False,
+        refers=True,
     )
-    is_open = sa.text("choice <> ''")
-    for name, column, unique in (("uq_hold_open", "session", True), ("ix_hold_used", "used_ms", False)):
-        op.create_index(
-            name,
-            "hold",
-            ["learner_id", column],
-            unique=unique,
-            sqlite_where=is_open,
-            postgresql_where=is_open,
-        )
+    add_partial("uq_hold_open", "hold", "session", where="choice <> ''", unique=True)
+    add_partial("ix_hold_used", "hold", "used_ms", where="choice <> ''")

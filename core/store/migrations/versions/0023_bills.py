@@ -11,6 +11,8 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from alembic import op
 
+from core.store.migrations import add_int, add_table, key
+
 revision = "0023"
 down_revision = "0022"
 
@@ -27,28 +29,23 @@ _WRITE = sa.text(
 
 def upgrade() -> None:
     """Add the table and the columns; a run so far has the cost of its usage at the learner's one price a model."""
-    op.create_table(
+    add_table(
         "spent",
-        sa.Column("learner_id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("run_no", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("by_sub_agent", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("model", sa.Text(), nullable=False),
+        key("run_no"),
+        key("by_sub_agent"),
+        key("model", is_text=True),
         *(sa.Column(f"{name}_tokens", sa.BigInteger(), nullable=False) for name in _COUNTS),
         sa.Column("unsplit_tokens", sa.BigInteger(), nullable=False),
         sa.Column("assumed", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("learner_id", "run_no", "by_sub_agent", "model", name=op.f("pk_spent")),
-        sqlite_with_rowid=False,
     )
     op.add_column("run", sa.Column("bill_pico", sa.BigInteger(), nullable=True))
-    op.add_column(
-        "run", sa.Column("bill_marks", sa.BigInteger(), nullable=False, server_default=sa.text("0"))
-    )
+    add_int("run", "bill_marks")
     bind = op.get_bind()
     for learner_id, settings in bind.execute(sa.text("SELECT learner_id, settings FROM learner")).all():
         for model, price in json.loads(settings).get("prices", {}).items():
-            key = {"learner": learner_id, "model": model}
-            bills = [_bill(round(price * 1_000_000), row) for row in bind.execute(_RUNS, key)]
-            known = [{**key, **bill} for bill in bills if bill is not None]
+            of = {"learner": learner_id, "model": model}
+            bills = [_bill(round(price * 1_000_000), row) for row in bind.execute(_RUNS, of)]
+            known = [{**of, **bill} for bill in bills if bill is not None]
             if known:
                 bind.execute(_WRITE, known)
 

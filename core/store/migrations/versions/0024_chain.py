@@ -8,29 +8,26 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from core.store.migrations import add_int, add_table, key
+
 revision = "0024"
 down_revision = "0023"
 
 
 def upgrade() -> None:
     """Add the table and the columns; learners so far have a chain that is begun. An import in progress is void."""
-    op.create_table(
+    add_table(
         "link",
-        sa.Column("learner_id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("link_no", sa.BigInteger(), autoincrement=False, nullable=False),
+        key("link_no"),
         sa.Column("encoding", sa.BigInteger(), nullable=False),
         sa.Column("revision", sa.BigInteger(), nullable=False),
         sa.Column("at_ms", sa.BigInteger(), nullable=False),
         sa.Column("sum", sa.LargeBinary(), nullable=False),
         sa.Column("head", sa.LargeBinary(), nullable=False),
-        sa.PrimaryKeyConstraint("learner_id", "link_no", name=op.f("pk_link")),
-        sqlite_with_rowid=False,
     )
     for name in ("chain_key", "chain_sum", "chain_head", "staged_sum"):
         op.add_column("learner", sa.Column(name, sa.LargeBinary(), nullable=True))
     op.add_column("learner", sa.Column("chain_at", sa.Text(), nullable=False, server_default=sa.text("''")))
-    op.add_column(
-        "learner", sa.Column("next_link_no", sa.BigInteger(), nullable=False, server_default=sa.text("1"))
-    )
+    add_int("learner", "next_link_no", 1)
     op.execute("UPDATE learner SET chain_at = 'begun' WHERE learner_id > 0 OR revision > 1")
     op.execute("UPDATE learner SET staged_parts = -1 WHERE staged_import_no > 0")

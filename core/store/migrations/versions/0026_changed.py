@@ -5,8 +5,9 @@ Revision ID: 0026
 
 from __future__ import annotations
 
-import sqlalchemy as sa
 from alembic import op
+
+from core.store.migrations import add_int, add_partial
 
 revision = "0026"
 down_revision = "0025"
@@ -17,18 +18,10 @@ _LISTED = ("run", "observation", "evaluation", "episode")
 def upgrade() -> None:
     """Add columns and indexes; a row so far counts as changed now, because when it was is unknown."""
     for table in _LISTED:
-        column = sa.Column("changed", sa.BigInteger(), nullable=False, server_default=sa.text("0"))
-        op.add_column(table, column)
+        add_int(table, "changed")
         op.execute(
             f"UPDATE {table} SET changed = (SELECT CASE WHEN l.revision > {table}.revision THEN l.revision"
             f" ELSE {table}.revision END FROM learner l WHERE l.learner_id = {table}.learner_id)"
         )
         op.create_index(f"ix_{table}_changed", table, ["learner_id", "changed", f"{table}_no"])
-    is_named = sa.text("session IS NOT NULL")
-    op.create_index(
-        "ix_run_named",
-        "run",
-        ["learner_id", "session", "at_ms", "run_no"],
-        sqlite_where=is_named,
-        postgresql_where=is_named,
-    )
+    add_partial("ix_run_named", "run", "session", "at_ms", "run_no", where="session IS NOT NULL")

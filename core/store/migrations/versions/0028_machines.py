@@ -6,7 +6,8 @@ Revision ID: 0028
 from __future__ import annotations
 
 import sqlalchemy as sa
-from alembic import op
+
+from core.store.migrations import add_table, key
 
 revision = "0028"
 down_revision = "0027"
@@ -14,15 +15,12 @@ down_revision = "0027"
 
 def upgrade() -> None:
     """Add the table."""
-    op.create_table(
+    add_table(
         "machine",
-        sa.Column("learner_id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("actor", sa.Text(), nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
+        key("actor", is_text=True),
+        key("name", is_text=True),
         sa.Column("at_ms", sa.BigInteger(), nullable=False),
         sa.Column("import_no", sa.BigInteger(), nullable=False),
         sa.Column("content", sa.Text(), nullable=False),
-        sa.ForeignKeyConstraint(["learner_id"], ["learner.learner_id"], name=op.f("fk_machine_learner_id")),
-        sa.PrimaryKeyConstraint("learner_id", "actor", "name", name=op.f("pk_machine")),
-        sqlite_with_rowid=False,
+        refers=True,
     )

@@ -5,8 +5,7 @@ Revision ID: 0029
 
 from __future__ import annotations
 
-import sqlalchemy as sa
-from alembic import op
+from core.store.migrations import add_int
 
 revision = "0029"
 down_revision = "0028"
@@ -16,6 +15,4 @@ def upgrade() -> None:
     """Add the columns. No arm was by name in any run so far."""
     for table in ("posterior", "arm_hour", "arm_day", "staged_hour", "staged_day"):
         for name in ("n_named", "n_loaded"):
-            op.add_column(
-                table, sa.Column(name, sa.BigInteger(), nullable=False, server_default=sa.text("0"))
-            )
+            add_int(table, name)

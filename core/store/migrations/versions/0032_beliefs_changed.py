@@ -5,8 +5,9 @@ Revision ID: 0032
 
 from __future__ import annotations
 
-import sqlalchemy as sa
 from alembic import op
+
+from core.store.migrations import add_int
 
 revision = "0032"
 down_revision = "0031"
@@ -14,8 +15,7 @@ down_revision = "0031"
 
 def upgrade() -> None:
     """Add the column; a belief so far counts as changed now, because when it was is unknown."""
-    column = sa.Column("changed", sa.BigInteger(), nullable=False, server_default=sa.text("0"))
-    op.add_column("posterior", column)
+    add_int("posterior", "changed")
     op.execute(
         "UPDATE posterior SET changed = (SELECT revision FROM learner l WHERE l.learner_id = posterior.learner_id)"
     )

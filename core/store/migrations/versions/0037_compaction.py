@@ -6,7 +6,8 @@ Revision ID: 0037
 from __future__ import annotations
 
 import sqlalchemy as sa
-from alembic import op
+
+from core.store.migrations import add_int, add_table, key
 
 revision = "0037"
 down_revision = "0036"
@@ -14,14 +15,10 @@ down_revision = "0036"
 
 def upgrade() -> None:
     """Add the tables; no run so far is compacted."""
-    op.add_column(
-        "learner",
-        sa.Column("next_compaction_no", sa.BigInteger(), nullable=False, server_default=sa.text("1")),
-    )
-    op.create_table(
+    add_int("learner", "next_compaction_no", 1)
+    add_table(
         "compaction",
-        sa.Column("learner_id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("compaction_no", sa.BigInteger(), autoincrement=False, nullable=False),
+        key("compaction_no"),
         sa.Column("revision", sa.BigInteger(), nullable=False),
         sa.Column("at_ms", sa.BigInteger(), nullable=False),
         sa.Column("until_ms", sa.BigInteger(), nullable=False),
@@ -30,28 +27,18 @@ def upgrade() -> None:
         sa.Column("n_runs", sa.BigInteger(), nullable=False),
         sa.Column("digest", sa.LargeBinary(), nullable=False),
         sa.Column("sums", sa.LargeBinary(), nullable=False),
-        sa.PrimaryKeyConstraint("learner_id", "compaction_no", name=op.f("pk_compaction")),
-        sqlite_with_rowid=False,
     )
-    op.create_table(
+    add_table(
         "compacted",
-        sa.Column("learner_id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("uid_high", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("uid_low", sa.BigInteger(), autoincrement=False, nullable=False),
+        key("uid_high"),
+        key("uid_low"),
         sa.Column("compaction_no", sa.BigInteger(), nullable=False),
         sa.Column("trace", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("learner_id", "uid_high", "uid_low", name=op.f("pk_compacted")),
-        sqlite_with_rowid=False,
     )
-    op.create_table(
+    add_table(
         "compacted_import",
-        sa.Column("learner_id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("import_no", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("compaction_no", sa.BigInteger(), autoincrement=False, nullable=False),
+        key("import_no"),
+        key("compaction_no"),
         sa.Column("n_runs", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["learner_id"], ["learner.learner_id"], name=op.f("fk_compacted_import_learner_id")
-        ),
-        sa.PrimaryKeyConstraint("learner_id", "import_no", "compaction_no", name=op.f("pk_compacted_import")),
-        sqlite_with_rowid=False,
+        refers=True,
     )

@@ -6,7 +6,8 @@ Revision ID: 0038
 from __future__ import annotations
 
 import sqlalchemy as sa
-from alembic import op
+
+from core.store.migrations import add_partial, add_table, key
 
 revision = "0038"
 down_revision = "0037"
@@ -14,20 +15,10 @@ down_revision = "0037"
 
 def upgrade() -> None:
     """Add the table; a run so far has no history on record."""
-    op.create_table(
+    add_table(
         "history",
-        sa.Column("learner_id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("run_no", sa.BigInteger(), autoincrement=False, nullable=False),
+        key("run_no"),
         sa.Column("history_key", sa.BigInteger(), nullable=False),
         sa.Column("marks", sa.LargeBinary(), nullable=False),
-        sa.PrimaryKeyConstraint("learner_id", "run_no", name=op.f("pk_history")),
-        sqlite_with_rowid=False,
     )
-    is_known = sa.text("history_key <> 0")
-    op.create_index(
-        "ix_history_key",
-        "history",
-        ["learner_id", "history_key"],
-        sqlite_where=is_known,
-        postgresql_where=is_known,
-    )
+    add_partial("ix_history_key", "history", "history_key", where="history_key <> 0")

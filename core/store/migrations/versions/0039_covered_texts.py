@@ -7,8 +7,9 @@ Revision ID: 0039
 
 from __future__ import annotations
 
-import sqlalchemy as sa
 from alembic import op
+
+from core.store.migrations import add_int
 
 revision = "0039"
 down_revision = "0038"
@@ -33,9 +34,7 @@ def upgrade() -> None:
     if op.get_bind().dialect.name == "postgresql":
         for statement in _KEYED:
             op.execute(statement)
-    op.add_column(
-        "run_text", sa.Column("revision", sa.BigInteger(), nullable=False, server_default=sa.text("0"))
-    )
+    add_int("run_text", "revision")
     op.execute(_UNSETTLED)
     op.execute("UPDATE learner SET staged_parts = -1 WHERE staged_import_no > 0")
     op.execute(

@@ -5,8 +5,7 @@ Revision ID: 0042
 
 from __future__ import annotations
 
-import sqlalchemy as sa
-from alembic import op
+from core.store.migrations import add_partial
 
 revision = "0042"
 down_revision = "0041"
@@ -14,11 +13,6 @@ down_revision = "0041"
 
 def upgrade() -> None:
     """Add the index."""
-    is_load = sa.text("place IN ('call', 'typed')")
-    op.create_index(
-        "ix_evidence_load",
-        "evidence",
-        ["learner_id", "arm_no", "run_no", "place"],
-        sqlite_where=is_load,
-        postgresql_where=is_load,
+    add_partial(
+        "ix_evidence_load", "evidence", "arm_no", "run_no", "place", where="place IN ('call', 'typed')"
     )
