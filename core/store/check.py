@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from core.errors import InvalidInput
 from core.maths.episodes import totals_of
@@ -47,12 +47,11 @@ from core.store.quality import (
 from core.store.reads import numbered_runs
 from core.store.rollup import (
     ARM_SUMS,
+    DAY_KEY,
+    HOUR_KEY,
     USAGE_KIND,
     USAGE_SUMS,
-    ArmDay,
-    ArmHour,
     Rollup,
-    UsageHour,
     merged,
     seen_increase,
 )
@@ -63,7 +62,6 @@ from core.store.transaction import BY_IMPORT, TAKEN, Snapshot, base_of
 from core.store.trials import missing_sessions
 from core.store.version import UNLIKE_RETRACTED, session_key
 
-Key = TypeVar("Key")
 _EVER: Final = 1 << 62
 PASSES: Final = 3
 """Number of passes over a learner's runs."""
@@ -74,8 +72,6 @@ _SMALL_FILE_BYTES: Final = 12 << 20
 
 _INSTALLATION: Final = ("", 0, "{}", "run", "")
 """Columns that only learners use: origin, time, settings, kind of session, key of digests."""
-
-_ARM_SUMS: Final = ", ".join(ARM_SUMS)
 
 _WHOLE_PULLS: Final = (
     f"CASE WHEN kind = 'correction' OR success_micro + failure_micro >= {MICRO} THEN 1 ELSE 0 END"
@@ -192,10 +188,14 @@ def look_over(snapshot: Snapshot) -> Difference | None:
 def _caches(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Difference]:
     rollup = merged(_rollups(snapshot, taken))
     arm_hours = {key: sums for key, sums in rollup.arms.items() if any(sums)}
-    yield from _compare("arm_hour", _stored_arm_hours(snapshot), arm_hours)
-    yield from _compare("arm_day", _stored_arm_days(snapshot), rollup.arm_days())
-    yield from _compare("usage_hour", _stored_usage(snapshot, "hour"), rollup.usage)
-    yield from _compare("usage_day", _stored_usage(snapshot, "day"), rollup.usage_days())
+    for table, key, sums, expected in (
+        ("arm_hour", HOUR_KEY, ARM_SUMS, arm_hours),
+        ("arm_day", DAY_KEY, ARM_SUMS, rollup.arm_days()),
+        ("usage_hour", ("hour", *USAGE_KIND), USAGE_SUMS, rollup.usage),
+        ("usage_day", ("day", *USAGE_KIND), USAGE_SUMS, rollup.usage_days()),
+    ):
+        rows = snapshot.rows(f"SELECT {', '.join((*key, *sums))} FROM {table} WHERE learner_id = ?")
+        yield from _compare(table, {row[: len(key)]: list(row[len(key) :]) for row in rows}, expected)
     yield from _compare("posterior", _stored_posteriors(snapshot), _posteriors(snapshot, rollup))
 
 
@@ -217,7 +217,7 @@ def _rollups(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Rollu
 
 
 def _compare(
-    table: str, stored: Mapping[Key, object], recomputed: Mapping[Key, object]
+    table: str, stored: Mapping[Any, object], recomputed: Mapping[Any, object]
 ) -> Iterator[Difference]:
     for key in stored.keys() | recomputed.keys():
         left, right = stored.get(key), recomputed.get(key)
@@ -229,26 +229,10 @@ def _shown(value: object) -> str:
     return "nothing" if value is None else str(value)
 
 
-def _stored_arm_hours(snapshot: Snapshot) -> dict[ArmHour, list[int]]:
-    rows = snapshot.rows(f"SELECT hour, arm_no, epoch, {_ARM_SUMS} FROM arm_hour WHERE learner_id = ?")
-    return {row[:3]: list(row[3:]) for row in rows}
-
-
-def _stored_arm_days(snapshot: Snapshot) -> dict[ArmDay, list[int]]:
-    rows = snapshot.rows(f"SELECT arm_no, epoch, day, {_ARM_SUMS} FROM arm_day WHERE learner_id = ?")
-    return {row[:3]: list(row[3:]) for row in rows}
-
-
-def _stored_usage(snapshot: Snapshot, unit: str) -> dict[UsageHour, list[int]]:
-    columns = ", ".join((unit, *USAGE_KIND, *USAGE_SUMS))
-    rows = snapshot.rows(f"SELECT {columns} FROM usage_{unit} WHERE learner_id = ?")
-    return {row[:8]: list(row[8:]) for row in rows}
-
-
 def _stored_posteriors(snapshot: Snapshot) -> dict[object, object]:
     rows = snapshot.rows(
-        f"SELECT arm_no, base_alpha_micro, base_beta_micro, epoch, {_ARM_SUMS}, seen, last_at_ms FROM posterior"
-        " WHERE learner_id = ?"
+        f"SELECT arm_no, base_alpha_micro, base_beta_micro, epoch, {', '.join(ARM_SUMS)}, seen, last_at_ms"
+        " FROM posterior WHERE learner_id = ?"
     )
     return {number: tuple(rest) for number, *rest in rows}
 
@@ -454,9 +438,7 @@ def _subjects(snapshot: Snapshot, kind: Kind) -> Iterator[Difference]:
     """Check that active and placeholder flags of layers and executions match the rows that refer to them."""
     rows = snapshot.rows(f"SELECT {kind}_no, bare, standing FROM {kind} WHERE learner_id = ?")
     expected = subject_states(snapshot, kind, [number for number, *_ in rows])
-    stored: dict[int, object] = {number: (bare, active) for number, bare, active in rows}
-    by_number: dict[int, object] = {**expected}
-    yield from _compare(kind, stored, by_number)
+    yield from _compare(kind, {number: (bare, active) for number, bare, active in rows}, expected)
 
 
 def _layers(snapshot: Snapshot) -> Iterator[Difference]:

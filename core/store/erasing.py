@@ -19,7 +19,7 @@ from core.records.actor import IN_BROWSER
 from core.records.ledger_lines import LEFT_OUT
 from core.store.caches import chunks, mark_runs
 from core.store.contradicted import contents
-from core.store.covered import DESCRIPTION
+from core.store.covered import DESCRIPTION, key_of
 from core.store.episodes import drop_tasks
 from core.store.erased import REMEMBER, Erased, Remembered, new_key
 from core.store.quality import fold_again
@@ -27,7 +27,7 @@ from core.store.reads.runs import missing_run, named_run
 from core.store.rollouts import drop_rollout_tasks, drop_rollout_texts
 from core.store.settings import enforce_settings
 from core.store.staging import spoil
-from core.store.tables import marking
+from core.store.tables import ACTS, marking
 from core.store.text_index import drop_indexed
 from core.store.texts import drop_step_texts, drop_transcripts, execution_uid
 from core.store.traces import TRACES, drop_traces
@@ -142,37 +142,8 @@ _EMPTY: Final[Mapping[str, str | None]] = {
 """Replacement of a text; "" where there is none."""
 _WORDS: Final = [place for place, how in REACHED.items() if how == "words"]
 _NAMED_IN: Final = [place for place, how in REACHED.items() if how in {"words", "names in words"}]
-_KEYS: Final[Mapping[str, str]] = {
-    "observation": "observation_no",
-    "reset": "reset_no",
-    "repair": "repair_no",
-    "note": "note_no",
-    "evaluation": "evaluation_no",
-    "choice": "choice_no",
-    "review_aside": "review_aside_no",
-    "review_queue": "review_queue_no",
-    "review_item": "review_queue_no, item_no",
-    "rubric": "rubric_no",
-    "arm": "arm_no",
-    "layer": "layer_no",
-    "adapter": "adapter_no",
-    "audit": "audit_no",
-    "import": "import_no",
-    "reply": "kind, no",
-    "review_draft": "review_queue_no, item_no, actor",
-}
-_ACTS: Final[Mapping[str, str]] = {
-    "observation": "reward",
-    "reset": "reset",
-    "repair": "repair",
-    "note": "note",
-    "evaluation": "evaluation",
-    "choice": "choice",
-    "review_aside": "aside",
-    "review_queue": "queue",
-    "rubric": "rubric",
-}
-"""Names of acts with texts in replies and in the audit."""
+_ACTS: Final[Mapping[str, str]] = {table: act for act, table in ACTS.items()}
+"""Names of acts in replies and in the audit."""
 _TEXTS: Final = TEXTS_OF_DETAILS | {"excerpt", "instruction", "response", "title", "name"}
 _OF_FILES: Final[Mapping[str, object]] = {
     "rejected": [],
@@ -231,7 +202,7 @@ def scope_of_run(txn: Transaction, name: str) -> Scope:
 def scope_of_execution(txn: Transaction, uid: str) -> Scope:
     """An execution, with its run where it is the run's own; raises `UnknownExecution`."""
     row = txn.row(
-        "SELECT e.execution_no, e.uid, e.session, r.run_no, r.uid FROM execution e"
+        "SELECT e.execution_no, e.session, r.uid FROM execution e"
         " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND e.run_no <> 0"
         " WHERE e.learner_id = ? AND e.uid = ?",
         [uid.lower()],
@@ -241,11 +212,10 @@ def scope_of_execution(txn: Transaction, uid: str) -> Scope:
             f"There is no execution {uid[:80]!r} in learner {txn.name!r}.",
             next_step="Use the uid of one that armscope evaluations lists; nothing was erased.",
         )
-    number, own, session, run_no, run = row
-    if run is not None and execution_uid(run) == own:
+    number, session, run = row
+    if run is not None and execution_uid(run) == uid.lower():
         return scope_of_run(txn, run)
-    del run_no
-    return Scope({}, {number: own}, (session,) if session else ())
+    return Scope({}, {number: uid.lower()}, (session,) if session else ())
 
 
 def scope_of_episode(txn: Transaction, uid: str) -> Scope:
@@ -262,13 +232,11 @@ def scope_of_episode(txn: Transaction, uid: str) -> Scope:
 def scope_of_session(txn: Transaction, name: str) -> Scope:
     """All runs and executions of a session, by its name or by the number that took its place; raises `NotFound`."""
     key = [txn.learner_id, txn.erased.session(name)]
-    runs: dict[int, str] = dict(
-        txn.connection.rows("SELECT run_no, uid FROM run WHERE learner_id = ? AND session = ?", key)
-    )
-    executions: dict[int, str] = dict(
-        txn.connection.rows(
-            "SELECT execution_no, uid FROM execution WHERE learner_id = ? AND session = ?", key
+    runs, executions = (
+        dict[int, str](
+            txn.rows(f"SELECT {table}_no, uid FROM {table} WHERE learner_id = ? AND session = ?", key[1:])
         )
+        for table in ("run", "execution")
     )
     if not (runs or executions or _was_offered(txn, key)):
         raise NotFound(
@@ -281,15 +249,14 @@ def scope_of_session(txn: Transaction, name: str) -> Scope:
 
 def _was_offered(txn: Transaction, key: Sequence[Any]) -> bool:
     """Return whether a session name is known from offers, holds, trials or spans alone."""
-    row = txn.connection.row(
+    return txn.has_row(
         "SELECT 1 FROM offer WHERE learner_id = ? AND session = ?"
         " UNION ALL SELECT 1 FROM hold WHERE learner_id = ? AND session = ?"
         " UNION ALL SELECT 1 FROM agent_session WHERE learner_id = ? AND name = ?"
         " UNION ALL SELECT 1 FROM trial_session WHERE learner_id = ? AND session = ?"
         " UNION ALL SELECT 1 FROM trace WHERE learner_id = ? AND session = ? LIMIT 1",
-        [*key, *key, *key, *key, *key],
+        [key[1], *key, *key, *key, *key],
     )
-    return row is not None
 
 
 def _executions_of(txn: Transaction, run_nos: Sequence[int]) -> dict[int, str]:
@@ -432,7 +399,7 @@ def _concerned(txn: Transaction, scope: Scope) -> dict[str, set[tuple[Any, ...]]
         for about, numbers in requests:
             concerned[table].update(
                 txn.rows_in(
-                    f'SELECT {_KEYS[table]} FROM "{table}" WHERE learner_id = ? AND {about} <> 0'
+                    f'SELECT {", ".join(key_of(table))} FROM "{table}" WHERE learner_id = ? AND {about} <> 0'
                     f" AND {column} <> '' AND {about} IN ({{}})",
                     numbers,
                 )
@@ -456,7 +423,8 @@ def _holding(txn: Transaction, table: str, column: str, name: str) -> Rows:
     """Keys and words of rows that hold a name somewhere, in capitals or not."""
     escaped = name.replace("!", "!!").replace("%", "!%").replace("_", "!_")
     return txn.rows(
-        f"SELECT {_KEYS[table]}, {column} FROM \"{table}\" WHERE learner_id = ? AND {column} LIKE ? ESCAPE '!'",
+        f'SELECT {", ".join(key_of(table))}, {column} FROM "{table}" WHERE learner_id = ? AND {column} LIKE ?'
+        " ESCAPE '!'",
         [f"%{escaped}%"],
     )
 
@@ -496,11 +464,7 @@ def _empty(txn: Transaction, table: str, rows: set[tuple[Any, ...]]) -> None:
         read = "SELECT rubric_no, content FROM rubric WHERE learner_id = ? AND rubric_no IN ({})"
         _rewrite(txn, table, column, txn.rows_in(read, [key for (key,) in rows]), _unworded)
         return
-    where = " AND ".join(f"{key} = ?" for key in _KEYS[table].split(", "))
-    txn.connection.many(
-        f'UPDATE "{table}" SET {column} = ?{marking(table)} WHERE learner_id = ? AND {where}',
-        [(_EMPTY.get(text_column, ""), *txn.marks(table), txn.learner_id, *key) for key in sorted(rows)],
-    )
+    _put(txn, table, column, [(_EMPTY.get(text_column, ""), *key) for key in sorted(rows)])
     act = _ACTS.get(table)
     if act is not None:
         _rewrite(
@@ -531,15 +495,23 @@ def _unsay(txn: Transaction, concerned: Mapping[str, set[tuple[Any, ...]]]) -> i
 
 def _rewrite(txn: Transaction, table: str, column: str, rows: Rows, change: Callable[[Any], Any]) -> int:
     """Put JSON that is changed into its place; how many texts did change. Each row ends with the text."""
-    where = " AND ".join(f"{key} = ?" for key in _KEYS[table].split(", "))
     changes = []
     for *key, text in rows:
         before = msgspec.json.decode(text)
         after = change(before)
         if after != before:
-            changes.append((msgspec.json.encode(after).decode(), txn.learner_id, *key))
-    txn.connection.many(f'UPDATE "{table}" SET {column} = ? WHERE learner_id = ? AND {where}', changes)
+            changes.append((msgspec.json.encode(after).decode(), *key))
+    _put(txn, table, column, changes)
     return len(changes)
+
+
+def _put(txn: Transaction, table: str, column: str, changes: Rows) -> None:
+    """Write texts, each before the key of its row, and mark the rows as changed."""
+    where = " AND ".join(f"{key} = ?" for key in key_of(table))
+    txn.connection.many(
+        f'UPDATE "{table}" SET {column} = ?{marking(table)} WHERE learner_id = ? AND {where}',
+        [(text, *txn.marks(table), txn.learner_id, *key) for text, *key in changes],
+    )
 
 
 def _wordless(document: Any) -> Any:  # noqa: ANN401 - JSON
@@ -684,7 +656,8 @@ def erase_rater(txn: Transaction, name: str) -> Counter[str]:
     """
     spoil(txn)
     places = [name_column.split(".") for name_column, how in REACHED.items() if how == "name"]
-    counts = Counter({f"{table}.{column}": _count(txn, table, column, name) for table, column in places})
+    occurs = 'SELECT count(*) FROM "{}" WHERE learner_id = ? AND {} = ?'
+    counts = Counter({".".join(one): txn.count_of(occurs.format(*one), [name]) for one in places})
     is_known = any(counts.values()) or txn.erased.has("rater", name)
 
     def rename() -> None:
@@ -715,29 +688,22 @@ def _drop_holds(txn: Transaction, name: str) -> None:
     )
 
 
-def _count(txn: Transaction, table: str, column: str, name: str) -> int:
-    return txn.count_of(f'SELECT count(*) FROM "{table}" WHERE learner_id = ? AND {column} = ?', [name])
-
-
 def _rename_in_words(txn: Transaction, name: str, number: str) -> Counter[str]:
     """A person's name in what people wrote, as a whole word, and in answers and logs."""
     whole = _whole(name)
     renamed: Counter[str] = Counter()
     for column_name in _NAMED_IN:
         table, column = column_name.split(".")
-        where = " AND ".join(f"{key} = ?" for key in _KEYS[table].split(", "))
         changes = [
-            (after, *txn.marks(table), txn.learner_id, *key)
+            (after, *key)
             for *key, text in _holding(txn, table, column, name)
             if (after := whole.sub(number, text)) != text
         ]
-        txn.connection.many(
-            f'UPDATE "{table}" SET {column} = ?{marking(table)} WHERE learner_id = ? AND {where}', changes
-        )
+        _put(txn, table, column, changes)
         renamed[column_name] += len(changes)
     for column_name in [column_name for column_name, how in REACHED.items() if how == "JSON"]:
         table, column = column_name.split(".")
-        rows = txn.rows(f'SELECT {_KEYS[table]}, {column} FROM "{table}" WHERE learner_id = ?')
+        rows = txn.rows(f'SELECT {", ".join(key_of(table))}, {column} FROM "{table}" WHERE learner_id = ?')
         renamed[column_name] += _rewrite(
             txn, table, column, rows, lambda words: _renamed(words, whole, number)
         )

@@ -118,10 +118,6 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """Names that were sent as empty texts."""
         return (self.rater == "") | (self.model == "") << 1 | (self.rubric == "") << 2
 
-    @property
-    def is_revisable(self) -> bool:
-        return bool(self.execution_no or self.run_no)
-
 
 class Added(msgspec.Struct, frozen=True, gc=False):
     """An appended evaluation: its number, the superseded one's (0 = none), and those of its active observations."""
@@ -148,8 +144,10 @@ def add_evaluations(txn: Transaction, judgements: Sequence[Judgement], *, import
     judged = _judged_before(txn, run_nos) if run_nos else set()
     superseded = _superseded_by(txn, numbers, judgements, judged)
     gone = set(superseded) - {0}
-    if gone:
-        _stop_counting(txn, sorted(number for number in gone if number < first))
+    txn.connection.many(
+        "UPDATE evaluation SET counts = 0, changed = ? WHERE learner_id = ? AND evaluation_no = ?",
+        [(txn.revision, txn.learner_id, number) for number in sorted(gone) if number < first],
+    )
     rows = (
         _row(txn, number, one, before, counts=number not in gone, import_no=import_no)
         for number, one, before in zip(numbers, judgements, superseded, strict=True)
@@ -193,7 +191,7 @@ def _superseded_by(
 
     ``judged`` are the runs with earlier evaluations.
     """
-    keys = [one.key if one.is_revisable else None for one in judgements]
+    keys = [one.key if one.execution_no or one.run_no else None for one in judgements]
     counting = _counting_of(
         txn, {key for key in keys if key is not None and (not key[2] or key[2] in judged)}
     )
@@ -223,14 +221,6 @@ def _counting_of(txn: Transaction, keys: Collection[Key]) -> dict[Key, int]:
         ):
             counting[cast("Key", tuple(key))] = number
     return counting
-
-
-def _stop_counting(txn: Transaction, numbers: Sequence[int]) -> None:
-    if numbers:
-        txn.connection.many(
-            "UPDATE evaluation SET counts = 0, changed = ? WHERE learner_id = ? AND evaluation_no = ?",
-            [(txn.revision, txn.learner_id, number) for number in numbers],
-        )
 
 
 def _row(
@@ -558,25 +548,17 @@ def claimants_of(facts: Facts) -> tuple[str, ...]:
 def _alike(txn: Transaction, number: int, line: EvaluationLine) -> int | None:
     """The one of an evaluation, and those whose place it took, that says what a line says."""
     while number:
-        if _says(txn, number, line):
+        row = txn.row(
+            "SELECT supersedes, at_ms, outcome, score, feedback FROM evaluation"
+            " WHERE learner_id = ? AND evaluation_no = ?",
+            [number],
+        )
+        assert row is not None  # noqa: S101 - its number was read
+        supersedes, at_ms, *content = row
+        if content == [line.outcome, line.score, line.feedback] and line.at_ms in {None, at_ms}:
             return number
-        number = _superseded(txn, number)
+        number = supersedes
     return None
-
-
-def _says(txn: Transaction, number: int, line: EvaluationLine) -> bool:
-    row = txn.row(
-        "SELECT outcome, score, feedback, at_ms FROM evaluation WHERE learner_id = ? AND evaluation_no = ?",
-        [number],
-    )
-    assert row is not None  # noqa: S101 - its number was read
-    return row[:3] == (line.outcome, line.score, line.feedback) and line.at_ms in {None, row[3]}
-
-
-def _superseded(txn: Transaction, number: int) -> int:
-    """The evaluation whose place one took, 0 = none."""
-    row = txn.row("SELECT supersedes FROM evaluation WHERE learner_id = ? AND evaluation_no = ?", [number])
-    return 0 if row is None else int(row[0])
 
 
 # What its request is answered with
@@ -584,22 +566,15 @@ def _superseded(txn: Transaction, number: int) -> int:
 
 def evaluation_request(line: EvaluationLine) -> int:
     """Return the digest of the request that made an imported evaluation."""
-    return evaluation_payload(_subject(line), line.order())
+    layer, execution = (line.layer or "").lower(), (line.execution or "").lower()
+    subject = Subject(layer=layer, execution=execution, run=line.run or "", arm=line.arm or "")
+    return evaluation_payload(subject, line.order())
 
 
 def evaluation_reply(txn: Transaction, line: EvaluationLine, number: int) -> Reply:
     """Return the answer to that request here."""
     answer = answer_of(txn, number)
     return reply_to("evaluation", number, evaluation_request(line), answer)
-
-
-def _subject(line: EvaluationLine) -> Subject:
-    return Subject(
-        layer=(line.layer or "").lower(),
-        execution=(line.execution or "").lower(),
-        run=line.run or "",
-        arm=line.arm or "",
-    )
 
 
 def answer_of(facts: Facts, number: int) -> EvaluationAnswer:
@@ -644,19 +619,13 @@ def answered(
     counted: tuple[CountedIn, ...] = (),
 ) -> EvaluationAnswer:
     """Return the answer for an evaluation with its grade."""
-    return EvaluationAnswer(
+    return alike(
+        EvaluationAnswer,
+        graded,
         id=f"evaluation-{added.number}",
         uri=subject.uri,
         outcome=outcome,
         score=score,
-        signed_score=graded.signed_score,
-        quality_bonus=graded.quality_bonus,
-        grader_kind=graded.grader_kind,
-        label=graded.label,
-        exportable_for_sft=graded.exportable_for_sft,
-        exportable_for_preference=graded.exportable_for_preference,
-        sft_blockers=graded.sft_blockers,
-        preference_blockers=graded.preference_blockers,
         supersedes=f"evaluation-{added.supersedes}" if added.supersedes else None,
         observation=f"reward-{min(added.observations)}" if added.observations else None,
         arms=len(added.observations),

@@ -15,7 +15,8 @@ meanwhile come before the import.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field
 from functools import partial
 from secrets import randbits
 from typing import Final, Literal, NamedTuple
@@ -71,19 +72,13 @@ _PIECE: Final = 2_000
 """Runs that are swept at a time."""
 _PIECE_ROWS: Final = 50_000
 
-_ADD_HOURS: Final = (
-    f"INSERT INTO arm_hour (learner_id, {', '.join((*HOUR_KEY, *ARM_SUMS))})"
-    f" SELECT s.learner_id, s.hour, s.arm_no, p.epoch, {', '.join(f's.{name}' for name in ARM_SUMS)}"
-    " FROM staged_hour s JOIN posterior p ON p.learner_id = s.learner_id AND p.arm_no = s.arm_no"
-    " WHERE s.learner_id = ? AND s.epoch = ? ORDER BY s.hour, s.arm_no"
-    f" {adding('arm_hour', HOUR_KEY, ARM_SUMS)}"
-)
-_ADD_DAYS: Final = (
-    f"INSERT INTO arm_day (learner_id, {', '.join((*DAY_KEY, *ARM_SUMS))})"
-    f" SELECT s.learner_id, s.arm_no, p.epoch, s.day, {', '.join(f's.{name}' for name in ARM_SUMS)}"
-    " FROM staged_day s JOIN posterior p ON p.learner_id = s.learner_id AND p.arm_no = s.arm_no"
-    " WHERE s.learner_id = ? AND s.epoch = ? ORDER BY s.arm_no, s.day"
-    f" {adding('arm_day', DAY_KEY, ARM_SUMS)}"
+_ADD_ARMS: Final = tuple(
+    f"INSERT INTO arm_{unit} (learner_id, {', '.join((*key, *ARM_SUMS))}) SELECT s.learner_id,"
+    f" {', '.join('p.epoch' if name == 'epoch' else f's.{name}' for name in (*key, *ARM_SUMS))}"
+    f" FROM staged_{unit} s JOIN posterior p ON p.learner_id = s.learner_id AND p.arm_no = s.arm_no"
+    f" WHERE s.learner_id = ? AND s.epoch = ? ORDER BY {', '.join(f's.{name}' for name in key if name != 'epoch')}"
+    f" {adding(f'arm_{unit}', key, ARM_SUMS)}"
+    for unit, key in (("hour", HOUR_KEY), ("day", DAY_KEY))
 )
 _DAY: Final = "CASE WHEN s.hour < 0 THEN s.hour ELSE s.hour / 24 END"
 
@@ -141,16 +136,7 @@ class Stage:
 
     def copy(self) -> Stage:
         """Return a copy whose lists and dicts are its own."""
-        return replace(
-            self,
-            arms=self.arms.copy(),
-            priors=self.priors.copy(),
-            descriptions=self.descriptions.copy(),
-            inventories=self.inventories.copy(),
-            newest=self.newest.copy(),
-            known_with_texts=self.known_with_texts.copy(),
-            erased_again=self.erased_again.copy(),
-        )
+        return Stage(**{name: copy(value) for name, value in vars(self).items()})
 
 
 class _ImportSegments(Epochs):
@@ -521,8 +507,8 @@ class Activation:
     def _add_arms(self, segment: int) -> None:
         txn = self._txn
         key = [txn.learner_id, segment]
-        txn.connection.run(_ADD_HOURS, key)
-        txn.connection.run(_ADD_DAYS, key)
+        for statement in _ADD_ARMS:
+            txn.connection.run(statement, key)
         rows = txn.connection.rows(
             f"SELECT arm_no, {SUM_OF_ARM} FROM staged_day WHERE learner_id = ? AND epoch = ? GROUP BY arm_no",
             key,
@@ -656,26 +642,20 @@ def _restore(beyond: _Beyond, run_no: int, import_no: int, digest: int) -> None:
 
 def _forget_attributions(beyond: _Beyond, run_nos: Sequence[int]) -> None:
     """Delete the staged sources of runs; a single source needs no row of its own."""
-    key = [beyond.learner_id]
     beyond.connection.run_in(
         "DELETE FROM provenance WHERE learner_id = ? AND kind = 'run' AND revision >= ? AND no IN ({})",
-        [*key, beyond.staged.revision],
+        [beyond.learner_id, beyond.staged.revision],
         run_nos,
     )
-    alone = beyond.connection.rows_in(
+    alone = beyond.distinct_in(
         "SELECT no FROM provenance WHERE learner_id = ? AND kind = 'run' AND no IN ({})"
         " GROUP BY no HAVING count(*) = 1",
-        key,
         run_nos,
     )
-    beyond.connection.run_in(
-        "DELETE FROM provenance WHERE learner_id = ? AND kind = 'run' AND no IN ({})",
-        key,
-        [no for (no,) in alone],
+    beyond.run_in(
+        "DELETE FROM provenance WHERE learner_id = ? AND kind = 'run' AND no IN ({})", sorted(alone)
     )
-    beyond.connection.run_in(
-        f"DELETE FROM version WHERE learner_id = ?1 AND run_no IN ({{}}){NO_SOURCE}", key, run_nos
-    )
+    beyond.run_in(f"DELETE FROM version WHERE learner_id = ?1 AND run_no IN ({{}}){NO_SOURCE}", run_nos)
 
 
 def _clear(database: Database, table: str, key: str, learner_id: int) -> None:

@@ -28,6 +28,13 @@ from core.store.tables import insert_into
 from core.store.texts import StoredTexts, drop_texts, read_texts, write_texts
 from core.store.transaction import Facts, Transaction
 
+TOKEN_COLUMNS: Final = (
+    "tokens",
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+)
 COLUMNS: Final = (
     "format",
     "unit",
@@ -39,11 +46,7 @@ COLUMNS: Final = (
     "channel",
     "class",
     "status",
-    "tokens",
-    "input_tokens",
-    "output_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
+    *TOKEN_COLUMNS,
     "duration_ms",
     "prompt_chars",
     "n_calls",
@@ -54,13 +57,6 @@ COLUMNS: Final = (
     "phase",
     "outcome",
     "n_real_calls",
-)
-TOKEN_COLUMNS: Final = (
-    "tokens",
-    "input_tokens",
-    "output_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
 )
 _FRONT_BITS, _KNOWN_BITS, _REST_BITS = 12, 27, 24
 _N_SETTINGS_DEPENDENT: Final = 3
@@ -85,7 +81,8 @@ _ended: Final = itemgetter(COLUMNS.index("at_ms"))
 _tokens_of: Final = itemgetter(*(COLUMNS.index(name) for name in TOKEN_COLUMNS))
 _priced_by: Final = itemgetter(COLUMNS.index("model"), COLUMNS.index("at_ms"))
 
-_decided: Final = attrgetter("reason", "rank", "token_cost", "draw", "budget_left")
+_DECISION: Final = ("reason", "rank", "token_cost", "draw", "budget_left")
+_decided: Final = attrgetter(*_DECISION)
 _counted: Final = attrgetter(*PARTS, "total")
 
 _SESSION: Final = COLUMNS.index("session")
@@ -523,16 +520,8 @@ def recorded_selection(
         return None
     choice = msgspec.json.decode(str(columns["choice"]), type=Choice)
     decisions = [
-        {
-            "arm": keys[arm_no],
-            "included": keys[arm_no] in included,
-            "reason": reason,
-            "rank": rank,
-            "token_cost": cost,
-            "draw": draw,
-            "budget_left": left,
-        }
-        for arm_no, reason, rank, cost, draw, left in sorted(version.decisions, key=itemgetter(2))
+        dict(zip(_DECISION, decided, strict=True), arm=keys[arm_no], included=keys[arm_no] in included)
+        for arm_no, *decided in sorted(version.decisions, key=itemgetter(2))
     ]
     return msgspec.convert(
         {**msgspec.to_builtins(choice), "run_class": columns["class"], "decisions": decisions}, Selection
@@ -570,12 +559,8 @@ def _write_definitions(txn: Facts, runs: Sequence[tuple[int, tuple[tuple[int, st
     txn.connection.many(
         _DEFINED, [(learner, run_no, sets[definitions]) for run_no, definitions in runs if definitions]
     )
-    known = txn.connection.rows_in(
-        "SELECT DISTINCT set_key FROM definition WHERE learner_id = ? AND set_key IN ({})",
-        [learner],
-        list(sets.values()),
-    )
-    missing = set(sets.values()).difference(key for (key,) in known)
+    known = "SELECT DISTINCT set_key FROM definition WHERE learner_id = ? AND set_key IN ({})"
+    missing = {*sets.values()} - txn.distinct_in(known, list(sets.values()))
     rows = [
         (learner, key, *row) for definitions, key in sets.items() if key in missing for row in definitions
     ]

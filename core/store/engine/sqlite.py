@@ -108,11 +108,7 @@ def roll_back(path: Path) -> None:
     Only a new database has a journal; later it has a log. The caller holds the writers' lock.
     """
     with translated(path, "write"):
-        driver = sqlite3.connect(path, isolation_level=None, timeout=30)
-        try:
-            driver.execute("SELECT count(*) FROM sqlite_master").fetchall()
-        finally:
-            driver.close()
+        _execute_alone(path, "SELECT count(*) FROM sqlite_master")
 
 
 @contextmanager
@@ -120,7 +116,7 @@ def migrating(path: Path) -> Iterator[tuple[Transacted, sqlite3.Connection]]:
     """One transaction, and the driver's connection that it is of."""
     with translated(path, "write"):
         make_file(path)
-        _turn_on_log(path)
+        _execute_alone(path, "PRAGMA journal_mode=WAL")
         engine = create_engine(
             "sqlite+pysqlite://",
             creator=lambda: sqlite3.connect(path, isolation_level=None, timeout=30),
@@ -133,12 +129,9 @@ def migrating(path: Path) -> Iterator[tuple[Transacted, sqlite3.Connection]]:
             yield transacted, driver
 
 
-def _turn_on_log(path: Path) -> None:
-    driver = sqlite3.connect(path, isolation_level=None, timeout=30)
-    try:
-        driver.execute("PRAGMA journal_mode=WAL").fetchall()
-    finally:
-        driver.close()
+def _execute_alone(path: Path, sql: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None, timeout=30)) as driver:
+        driver.execute(sql).fetchall()
 
 
 class Connection(port.Connection):
@@ -392,11 +385,8 @@ class Database(port.Database):
         """Replace the content by another database's, in one transaction: open connections continue."""
         with self.locked(), translated(self.path, "write"):
             driver = self._write_driver_at_path()
-            other = _connect(source, read_only=True)
-            try:
+            with closing(_connect(source, read_only=True)) as other:
                 other.backup(driver)
-            finally:
-                other.close()
             driver.execute(
                 "PRAGMA busy_timeout=0"
             )  # who is reading may go on for long, and writers wait meanwhile
@@ -654,14 +644,13 @@ def copy_into(
         if progress is not None:
             progress(total - remaining, total)
 
-    copy = sqlite3.connect(target, isolation_level=None)
-    try:
-        with translated(target, "write", unless=is_damage):  # nothing can be damaged yet but what is read
-            copy.execute("PRAGMA journal_mode=MEMORY")  # nothing beside it that could be left behind
-            driver.backup(copy, pages=_PAGES_PER_REPORT, progress=report)
-            copy.execute("PRAGMA journal_mode=DELETE")
-    finally:
-        copy.close()
+    with (
+        closing(sqlite3.connect(target, isolation_level=None)) as copy,
+        translated(target, "write", unless=is_damage),  # nothing can be damaged yet but what is read
+    ):
+        copy.execute("PRAGMA journal_mode=MEMORY")  # nothing beside it that could be left behind
+        driver.backup(copy, pages=_PAGES_PER_REPORT, progress=report)
+        copy.execute("PRAGMA journal_mode=DELETE")
 
 
 def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
@@ -680,12 +669,8 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
             timeout=_BUSY_TIMEOUT_S,
             cached_statements=_CACHED_STATEMENTS,
         )
-    driver.create_function("sha256", 1, _sha256, deterministic=True)
+    driver.create_function("sha256", 1, lambda data: hashlib.sha256(data).digest(), deterministic=True)
     return driver
-
-
-def _sha256(content: bytes) -> bytes:
-    return hashlib.sha256(content).digest()
 
 
 def _prepare_writer(driver: sqlite3.Connection) -> None:
