@@ -96,7 +96,10 @@ def _credit_chunk(txn: Transaction, run_nos: Sequence[int]) -> list[tuple[Credit
         return changed_rows + _add(txn, {key: shares[key] for key in changed}, claimed)
     with shifting(txn, sorted(_runs(changed, shares, run_nos))):
         known, fresh = changed & shares.keys() & stored.keys(), changed & shares.keys() - stored.keys()
-        _stand_down(txn, [stored[key][0] for key in sorted(changed) if key not in shares])
+        txn.connection.many(
+            "UPDATE observation SET standing = 0 WHERE learner_id = ? AND observation_no = ?",
+            [(txn.learner_id, stored[key][0]) for key in sorted(changed) if key not in shares],
+        )
         _restate(txn, [(stored[key][0], shares[key]) for key in sorted(known)])
         return changed_rows + _append(txn, [(key, shares[key]) for key in sorted(fresh)])
 
@@ -209,13 +212,6 @@ def unlike_evaluations(facts: Facts) -> Iterator[Difference]:
         )
         if stored != expected or most is None or weight > most:
             yield Difference("observation", str(number), str(stored), f"{expected} of {most} at most")
-
-
-def _stand_down(txn: Transaction, numbers: Sequence[int]) -> None:
-    txn.connection.many(
-        "UPDATE observation SET standing = 0 WHERE learner_id = ? AND observation_no = ?",
-        [(txn.learner_id, number) for number in numbers],
-    )
 
 
 def _restate(txn: Transaction, changed: Sequence[tuple[int, Due]]) -> None:

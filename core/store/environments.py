@@ -105,7 +105,7 @@ def scales_of(facts: Facts, numbers: Collection[int]) -> Mapping[int, Scale]:
     """Return the scales in force of environments, by number: the latest active declaration, or the default."""
     sorted_numbers = sorted({*numbers})
     sql = f"{_SCALES} AND environment_no IN ({{}})"
-    return _latest(facts.connection.rows_in(sql, [facts.learner_id], sorted_numbers))
+    return _latest(facts.rows_in(sql, sorted_numbers))
 
 
 def _latest(rows: Iterable[Row]) -> Mapping[int, Scale]:

@@ -750,7 +750,7 @@ def add_step(
     Without ``is_numbered`` it is the next step. A known number must have the same content, or raises `Conflict`. Only
     the sums and the last step of the episode are read.
     """
-    row = txn.connection.row(
+    row = txn.row(
         "SELECT e.episode_no, e.digest, p.digest, e.standing, e.n_steps, e.n_paid, e.finished, e.total_text,"
         " e.final_text, (SELECT max(s.step_no) FROM step s"
         " WHERE s.learner_id = ?1 AND s.episode_no = e.episode_no), EXISTS (SELECT 1 FROM episode_run l"
@@ -758,7 +758,7 @@ def add_step(
         " e.environment_no, e.at_ms, e.split, e.variant, e.model, e.task"
         " FROM episode e LEFT JOIN provenance p ON p.learner_id = e.learner_id AND p.kind = 'episode'"
         " AND p.no = e.episode_no AND p.import_no = 0 WHERE e.learner_id = ?1 AND e.uid = ?",
-        [txn.learner_id, uid],
+        [uid],
     )
     if row is None or (row[2] is None and not row[3]):
         return None

@@ -69,18 +69,6 @@ _FIRST: Final = "11111111-2222-4333-8444-555555555555"
 _SECOND: Final = "22222222-3333-4444-8555-666666666666"
 
 
-def _nothing_moves(txn: Transaction, number: int, since: int) -> AbstractContextManager[None]:  # noqa: ARG001
-    return nullcontext()
-
-
-def _nothing_follows(txn: Transaction, numbers: Sequence[int]) -> None:
-    """Do nothing: no other row follows from these facts."""
-
-
-def _nothing_is_named(txn: Transaction, number: int, import_no: int) -> None:
-    """Do nothing: the fact names no other row."""
-
-
 def _keyed(act: str) -> str:
     """Return SQL that joins the reply whose key an act ``t`` holds."""
     return (
@@ -126,8 +114,8 @@ class Fact:
 
     table: str
     example: str
-    moving: Moving = _nothing_moves
-    settled: Settling = _nothing_follows
+    moving: Moving = lambda *_: nullcontext()
+    settled: Settling = lambda *_: None
     follows: tuple[str, ...] = ()
 
     @property
@@ -156,7 +144,7 @@ class Exchanged(Fact):
     read: Reading
     request: Request | None = None
     is_boundary: bool = False
-    again: Repeating = _nothing_is_named
+    again: Repeating = lambda *_: None
     alike: Callable[[Transaction, Any], int | None] | None = None
 
 

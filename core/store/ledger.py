@@ -42,8 +42,8 @@ from core.store.reads import (
     active_corrections,
     arm_row,
     outcome_of,
-    run_of_uid,
 )
+from core.store.reads.runs import named_in
 from core.store.replies import HOLDS, Reply, reply_to
 from core.store.rollup import Rollup, apply, hour_of
 from core.store.tables import OBSERVATION_COLUMNS, leaving_out
@@ -112,7 +112,7 @@ def add_observations(txn: Transaction, entries: Sequence[Entry], *, import_no: i
 
 def listed_rows(facts: Facts, keys: Collection[str]) -> dict[str, tuple[int, ArmRow]]:
     """Return numbers and posteriors of those arms that are listed."""
-    rows = facts.connection.rows_in(ROWS_BY_KEY, [facts.learner_id], sorted(keys))
+    rows = facts.rows_in(ROWS_BY_KEY, sorted(keys))
     return {row[0]: (row[1], ArmRow._make(row[2:])) for row in rows}
 
 
@@ -166,7 +166,7 @@ def _rolled_up(txn: Transaction, entries: Sequence[Entry]) -> tuple[Rollup, list
         if entry.flags & RETRACTED:
             rollup.add_observation(key, entry.kind, entry.counted_pulls, amounts, entry.at_ms)
             if before is not None:
-                rollup.retract(before_key, before.amounts)
+                rollup.correct(before_key, (0, 0), before.amounts, pulls=-1)
         else:
             observed = automatic(entry.flags)
             if before is not None:
@@ -332,12 +332,7 @@ def _in_run(txn: Transaction, line: RewardLine, arm_no: int) -> tuple[int, int, 
     """Number and revision of the run that a line names, and flags of the arm in it."""
     if line.context.run is None:
         return 0, 0, 0
-    run = run_of_uid(txn, line.context.run)
-    if run is None:
-        raise UnreadableSource(
-            f"Reward {line.id[:60]!r} names run {line.context.run[:60]!r}, which is not here.",
-            next_step="Import the runs first, or in the same file.",
-        )
+    run = named_in(txn, "Reward", line.id, line.context.run)
     flags = outcome_of(txn, run.run_no, arm_no)
     if flags is None or not flags & INCLUDED:
         raise not_in_prompt(line.arm, run.run_no)

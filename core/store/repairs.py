@@ -142,11 +142,8 @@ def add_repair(
     rows = [
         (one.run_no, one.arm_no, one.observation_no, number, int(one.success_micro > 0)) for one in observed
     ]
-    run_nos = sorted({one.run_no for one in observed if one.run_no})
-    reports = sorted(one.observation_no for one in observed if one.observation_no)
-    with shifting(txn, run_nos, reports):
+    with _settling(txn, [(one.run_no, one.observation_no) for one in observed]):
         txn.connection.insert("retraction", _COLUMNS, txn.learner_id, chain.from_iterable(rows))
-        _settle(txn, run_nos, reports)
     return number
 
 
@@ -156,24 +153,26 @@ def moving_repair(txn: Transaction, number: int, since: int) -> Iterator[None]: 
     rows = txn.rows(
         "SELECT run_no, observation_no FROM retraction WHERE learner_id = ? AND repair_no = ?", [number]
     )
-    run_nos = sorted({run_no for run_no, _ in rows if run_no})
-    reports = sorted(observation_no for _, observation_no in rows if observation_no)
+    with _settling(txn, rows):
+        yield
+
+
+@contextmanager
+def _settling(txn: Transaction, about: Sequence[Sequence[int]]) -> Iterator[None]:
+    """Mark what active repairs take back of runs and reports, by number, after the block; 0 = none."""
+    run_nos = sorted({run_no for run_no, _ in about if run_no})
+    reports = sorted(observation_no for _, observation_no in about if observation_no)
     with shifting(txn, run_nos, reports):
         yield
-        _settle(txn, run_nos, reports)
-
-
-def _settle(txn: Transaction, run_nos: Sequence[int], reports: Sequence[int]) -> None:
-    """Mark what active repairs take back of these runs and reports."""
-    mark_retracted(txn, run_nos)
-    own = txn.rows_in(
-        "SELECT observation_no, import_no, revision FROM observation"
-        " WHERE learner_id = ? AND observation_no IN ({})",
-        reports,
-    )
-    states = fact_states(txn, "observation", {no: (import_no, revision) for no, import_no, revision in own})
-    rows = [(int(is_active), txn.learner_id, no) for no, (is_active, _) in states.items()]
-    txn.connection.amend("observation", {"standing": "?"}, ("observation_no",), rows)
+        mark_retracted(txn, run_nos)
+        own = txn.rows_in(
+            "SELECT observation_no, import_no, revision FROM observation"
+            " WHERE learner_id = ? AND observation_no IN ({})",
+            reports,
+        )
+        states = fact_states(txn, "observation", {number: (of, since) for number, of, since in own})
+        rows = [(int(is_active), txn.learner_id, number) for number, (is_active, _) in states.items()]
+        txn.connection.amend("observation", {"standing": "?"}, ("observation_no",), rows)
 
 
 # Reading

@@ -126,11 +126,8 @@ def _make_room(txn: Transaction, n_new: int, at_most: int) -> None:
 
 
 def _drop(txn: Transaction, uids: Sequence[str]) -> None:
-    position = [txn.learner_id]
-    txn.connection.run_in(
-        "DELETE FROM rollout_message WHERE learner_id = ? AND rollout IN ({})", position, uids
-    )
-    txn.connection.run_in("DELETE FROM rollout WHERE learner_id = ? AND uid IN ({})", position, uids)
+    txn.run_in("DELETE FROM rollout_message WHERE learner_id = ? AND rollout IN ({})", uids)
+    txn.run_in("DELETE FROM rollout WHERE learner_id = ? AND uid IN ({})", uids)
 
 
 def drop_rollout_texts(txn: Transaction, episodes: Sequence[str]) -> int:

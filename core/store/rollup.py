@@ -145,15 +145,11 @@ class Rollup:
         if pulls or part:  # a carried belief may be all seed and no pull
             self.saw(key[1], key[2], at_ms)
 
-    def correct(self, key: ArmHour, amounts: tuple[int, int], instead_of: tuple[int, int]) -> None:
-        """Let success and failure count in the place of others; that is no pull."""
-        self.add(key, 0, 0, 0, amounts[0] - instead_of[0], amounts[1] - instead_of[1], 0, 0)
-        if not any(self.arms[key]):
-            del self.arms[key]
-
-    def retract(self, key: ArmHour, amounts: tuple[int, int]) -> None:
-        """Remove one counted pull of these amounts."""
-        self.add(key, 0, -1, 0, -amounts[0], -amounts[1], 0, 0)
+    def correct(
+        self, key: ArmHour, amounts: tuple[int, int], instead_of: tuple[int, int], pulls: int = 0
+    ) -> None:
+        """Let success and failure count in the place of others; by itself that is no pull."""
+        self.add(key, 0, pulls, 0, amounts[0] - instead_of[0], amounts[1] - instead_of[1], 0, 0)
         if not any(self.arms[key]):
             del self.arms[key]
 
@@ -222,21 +218,13 @@ class Rollup:
                 for (hour, arm_no, epoch), sums in self.arms.items()
                 if any(sums)
             }
-        days: dict[ArmDay, list[int]] = {}
-        for (hour, arm_no, epoch), amounts in self.arms.items():
-            key = (arm_no, epoch, hour // DAY_HOURS)
-            sums = days.get(key)
-            days[key] = list(amounts) if sums is None else list(map(add, sums, amounts))
-        return {key: sums for key, sums in days.items() if any(sums)}
+        return _added_up(
+            ((arm_no, epoch, hour // DAY_HOURS), sums) for (hour, arm_no, epoch), sums in self.arms.items()
+        )
 
     def usage_days(self) -> dict[UsageHour, list[int]]:
         """``usage`` by day instead of hour; days whose hours cancel out vanish."""
-        days: dict[UsageHour, list[int]] = {}
-        for at, amounts in self.usage.items():
-            key = (at[0] // DAY_HOURS, *at[1:])
-            sums = days.get(key)
-            days[key] = list(amounts) if sums is None else list(map(add, sums, amounts))
-        return {key: sums for key, sums in days.items() if any(sums)}
+        return _added_up(((at[0] // DAY_HOURS, *at[1:]), sums) for at, sums in self.usage.items())
 
     def minus(self, other: Rollup) -> Rollup:
         """Return the difference of two rollups; entries without a difference vanish."""
@@ -286,13 +274,18 @@ def joined(high: Ints, low: Ints) -> Floats:
     return high.astype(np.float64) * _PART + low
 
 
+def _added_up(parts: Iterable[tuple[SumKey, list[int]]]) -> dict[SumKey, list[int]]:
+    """Return the sums by key, without those that cancel out."""
+    sums: dict[SumKey, list[int]] = {}
+    for key, amounts in parts:
+        known = sums.get(key)
+        sums[key] = list(amounts) if known is None else list(map(add, known, amounts))
+    return {key: amounts for key, amounts in sums.items() if any(amounts)}
+
+
 def _difference(left: dict[SumKey, list[int]], right: dict[SumKey, list[int]]) -> dict[SumKey, list[int]]:
-    rest = {key: list(amounts) for key, amounts in left.items()}
-    for key, amounts in right.items():
-        sums = rest.setdefault(key, [0] * len(amounts))
-        for index, amount in enumerate(amounts):
-            sums[index] -= amount
-    return {key: amounts for key, amounts in rest.items() if any(amounts)}
+    taken = ((key, [-amount for amount in amounts]) for key, amounts in right.items())
+    return _added_up(chain(left.items(), taken))
 
 
 def merged(rollups: Iterable[Rollup]) -> Rollup:
@@ -325,8 +318,8 @@ def apply(txn: Transaction, rollup: Rollup) -> None:
         return
     _apply_rollups(txn, "arm", rollup)
     apply_posteriors(txn, rollup)
-    if rollup.usage:
-        apply_usage(txn, rollup)
+    _apply_usage(txn, "usage_hour", "hour", rollup.usage)
+    _apply_usage(txn, "usage_day", "day", rollup.usage_days())
 
 
 def stage(facts: Facts, rollup: Rollup) -> None:
@@ -388,12 +381,6 @@ def seen_increase(sums: Sequence[int]) -> int:
     """Return the increase of an arm's ``seen`` by its sums: only 0 has a meaning, and none of them falls below."""
     inclusions, pulls, part, _, _, named, _ = sums
     return inclusions + pulls + part + named
-
-
-def apply_usage(facts: Facts, rollup: Rollup) -> None:
-    """Add a rollup to the rollups of usage."""
-    _apply_usage(facts, "usage_hour", "hour", rollup.usage)
-    _apply_usage(facts, "usage_day", "day", rollup.usage_days())
 
 
 def _apply_usage(facts: Facts, table: str, unit: str, usage: Mapping[UsageHour, list[int]]) -> None:

@@ -146,19 +146,11 @@ def add_undo(txn: Transaction, fact: Fact, number: int) -> int:
 
     An imported fact that was undone at its source gets an undo of its own, so that it can be redone here.
     """
-    (undo_no,) = _note_undos(txn, fact, [number])
-    _mark(txn, fact, number, undone=True)
-    return undo_no
+    return add_undos(txn, fact, [number])[0]
 
 
 def add_undos(txn: Transaction, fact: Fact, numbers: Sequence[int]) -> range:
     """Take several facts of a kind back, each by an undo of its own; the numbers of the undos, in the same order."""
-    undo_nos = _note_undos(txn, fact, numbers)
-    _mark_all(txn, fact, numbers, undone=True)
-    return undo_nos
-
-
-def _note_undos(txn: Transaction, fact: Fact, numbers: Sequence[int]) -> range:
     first = txn.number("undo", len(numbers))
     undo_nos = range(first, first + len(numbers))
     txn.connection.many(
@@ -169,6 +161,7 @@ def _note_undos(txn: Transaction, fact: Fact, numbers: Sequence[int]) -> range:
             for undo_no, number in zip(undo_nos, numbers, strict=True)
         ],
     )
+    _mark_all(txn, fact, numbers, undone=True)
     return undo_nos
 
 
@@ -203,9 +196,7 @@ def _mark(txn: Transaction, fact: Fact, number: int, *, undone: bool) -> None:
     with fact.moving(txn, number, row[0] if row else 0):
         txn.set_row(fact.table, f"{fact.column} = ?", [number], undone=int(undone))
     fact.settled(txn, [number])
-    if fact is FACTS["undo"]:
-        _mark_again(txn, number)
-    elif fact is FACTS["import"]:
+    if fact is FACTS["import"]:
         _recompute_import(txn, number)
 
 
@@ -278,25 +269,6 @@ def _restate(txn: Transaction, fact: Fact, number: int) -> None:
             txn.set_row(fact.table, f"{fact.column} = ?", [number], standing=int(is_active), revision=since)
 
 
-def _mark_again(txn: Transaction, undo_no: int) -> None:
-    """Recompute the act of an undo: it is undone while any undo of it is active."""
-    kind, target = _target(txn, undo_no)
-    others = txn.row(
-        "SELECT count(*) FROM undo WHERE learner_id = ? AND kind = ? AND no = ? AND undone = 0",
-        [kind, target],
-    )
-    _mark(txn, FACTS[kind], target, undone=bool(others and others[0]))
-
-
-def _target(txn: Transaction, undo_no: int) -> tuple[str, int]:
-    """Return the act of an undo."""
-    kind, number = txn.row("SELECT kind, no FROM undo WHERE learner_id = ? AND undo_no = ?", [undo_no]) or (
-        "",
-        0,
-    )
-    return kind, number
-
-
 def _recompute_import(txn: Transaction, import_no: int) -> None:
     """Recompute every fact of an import with or without it.
 
@@ -350,7 +322,7 @@ def left_out(txn: Transaction, act: Act) -> int:
     """
     kind, number = act.kind, act.number
     while kind == "undo":
-        kind, number = _target(txn, number)
+        kind, number = txn.rows("SELECT kind, no FROM undo WHERE learner_id = ? AND undo_no = ?", [number])[0]
     if kind != "import":
         return 0
     return sum(len(outheld(txn, table, facts_of_import(txn, table, number))) for table in KEYED_ACTS.values())

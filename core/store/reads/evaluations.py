@@ -252,14 +252,12 @@ def _white(blocker: Blocker) -> list[str]:
 
 def _arms_moved(facts: Facts, rows: Sequence[Row]) -> dict[int, int]:
     """Return how many arms evaluations move now."""
-    counts: dict[int, int] = {}
-    for evaluation_no, n_arms in facts.rows_in(
+    rows_by_act = facts.rows_in(
         f"SELECT evaluation_no, count(*) FROM observation {BY_RUN} WHERE learner_id = ? AND run_no <> 0"
         f" AND run_no IN ({{}}) AND evaluation_no <> 0 AND {ACTIVE} GROUP BY evaluation_no",
         sorted({row[4] for row in rows if row[4] is not None}),
-    ):
-        counts[evaluation_no] = n_arms
-    return counts
+    )
+    return dict(rows_by_act)
 
 
 def _evaluation(facts: Facts, row: Row, n_arms: int) -> Evaluation:

@@ -253,10 +253,7 @@ def has_inferred(snapshot: Snapshot) -> bool:
     newest = _newest_run(snapshot)
     if observed_rows(snapshot, RUNS_READ, _EVER)[-1].any():
         return True
-    return (
-        snapshot.row(
-            f"SELECT 1 FROM run WHERE learner_id = ? AND run_no > ? AND {ACTIVE} AND inventory = 'inferred' LIMIT 1",
-            [newest - RUNS_READ],
-        )
-        is not None
+    return snapshot.has_row(
+        f"SELECT 1 FROM run WHERE learner_id = ? AND run_no > ? AND {ACTIVE} AND inventory = 'inferred' LIMIT 1",
+        [newest - RUNS_READ],
     )
