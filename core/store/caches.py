@@ -311,10 +311,7 @@ def refresh_last(txn: Transaction, arm_nos: Iterable[int]) -> None:
 
 
 def newest_observations(facts: Facts, arm_nos: Sequence[int]) -> dict[int, int]:
-    """Time of the newest pull of each arm's present epoch.
-
-    The rollups say where to look: only the newest hours that hold a pull of an arm are read.
-    """
+    """Time of the newest pull of each arm's present epoch; by the rollups only its newest hours are read."""
     newest: dict[int, int] = {}
     hours: dict[int, list[int]] = defaultdict(list)
     for arm_no, hour in _newest_hours(facts, arm_nos):
@@ -335,10 +332,7 @@ def _rollup_of_hour(facts: Facts, hour: int, arm_nos: Sequence[int]) -> Rollup:
 
 
 def _newest_hours(facts: Facts, arm_nos: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """(arm, newest hour with a pull, or part of one, in its present epoch).
-
-    The days are kept by arm, and lead to the hours.
-    """
+    """(arm, newest hour with a pull, or part of one, in its present epoch); the days lead to the hours."""
     days = facts.rows_in(
         "SELECT arm_no, epoch, max(day) FROM arm_day WHERE learner_id = ? AND arm_no IN ({})"
         " AND pulls + part_micro > 0 AND day >= 0 GROUP BY arm_no, epoch",

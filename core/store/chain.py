@@ -211,10 +211,7 @@ class State(NamedTuple):
 
 
 class Chain:
-    """The chain of one learner during one write. Where an import stages, facts count once it settles.
-
-    `ChainedConnection` calls `add` and `change` for the statements of a write.
-    """
+    """The chain of one learner during one write. Where an import stages, facts count once it settles."""
 
     def __init__(self, state: State, learner: str, *, is_staging: bool = False) -> None:
         self.key = state.key or token_bytes(KEY_BYTES)
@@ -306,10 +303,7 @@ class Chain:
 
 
 class ChainedConnection:
-    """Connection whose writing methods add to a chain; all else is the connection's own.
-
-    ``first`` has the next number of each counter when the write began.
-    """
+    """Connection whose writes add to a chain; ``first`` are the counters' next numbers when the write began."""
 
     def __init__(
         self, connection: Connection, chain: Chain, learner_id: int, learner: str, first: Mapping[str, int]

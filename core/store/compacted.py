@@ -295,10 +295,7 @@ def compacted_rollups(facts: Facts, since: int = 0, *, damaged: bool = False) ->
 
 
 def compacted_observations(facts: Facts) -> Iterator[tuple[int, int, int, int, int]]:
-    """Yield arm, segment, revision, and the sums of success and failure in millionths, of each compaction.
-
-    The revision is the latest of its runs. Where it was not stored, it is the compaction's.
-    """
+    """Yield arm, segment, revision of the latest run, successes and failures in millionths, of each compaction."""
     if not facts.is_compacted:
         return
     for revision, stored in facts.rows(
@@ -330,19 +327,13 @@ def newest_compacted(facts: Facts, arm_nos: Collection[int], hours: Collection[i
 
 
 def observed_rows(facts: Facts, n_runs: int, until_ms: int) -> Ints:
-    """Return the fields of `ObservedRow`, one row each, of the newest compactions with at most so many runs.
-
-    They are those with runs that ended before a time.
-    """
+    """Return the `ObservedRow` columns of the newest compactions with so many runs, which ended before a time."""
     parts = [sums.observed_rows() for sums in _newest(facts, n_runs, until_ms)]
     return np.concatenate([np.empty((len(ObservedRow._fields), 0), dtype=np.int64), *parts], axis=1)
 
 
 def decided_runs(facts: Facts, n_runs: int, limit: int, hours: range) -> list[DecidedRun]:
-    """Return decided runs of some hours whose session keys are up to a limit.
-
-    They are from the newest compactions with at most so many runs.
-    """
+    """Return decided runs of hours, up to a session key, of the newest compactions with at most so many runs."""
     newest = _newest(facts, n_runs, hours.stop * HOUR_MS)
     return [run for sums in newest for run in sums.decided_runs(limit, hours)]
 

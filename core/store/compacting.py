@@ -109,10 +109,7 @@ class Piece(NamedTuple):
 
 
 class OldRuns(NamedTuple):
-    """Runs that ended before a time: those to be compacted, and those that stay, as other facts refer to them.
-
-    ``n_imports`` brought runs of the first kind.
-    """
+    """Numbers of runs before a time: those to compact, those that other facts keep, and imports of the first."""
 
     n_free: int
     n_referenced: int

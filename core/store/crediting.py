@@ -51,10 +51,7 @@ class Due(msgspec.Struct, frozen=True, gc=False):
 
 
 def credit_again(txn: Transaction, run_nos: Sequence[int]) -> dict[int, list[int]]:
-    """Recompute the shares of arms from the counted evaluations of some runs.
-
-    Returns the active observations of each evaluation, by number.
-    """
+    """Compute shares of arms from counted evaluations again; return the active observations of each by number."""
     return _by_evaluation(credited for part in chunks(run_nos) for credited in _credit_chunk(txn, part))
 
 
@@ -107,10 +104,7 @@ def _credit_chunk(txn: Transaction, run_nos: Sequence[int]) -> list[tuple[Credit
 def _added(
     txn: Transaction, new: Sequence[tuple[CreditKey, Due]], revisions: Mapping[CreditKey, int]
 ) -> Rollup:
-    """Return the sums of new observations without reading their runs again.
-
-    ``revisions`` are those of the active runs that included the arm.
-    """
+    """Return the sums of new observations; ``revisions`` are those of the active runs that included the arm."""
     epochs = txn.epochs_of([(arm_no, revision) for (_, arm_no), revision in revisions.items()])
     epoch_of = dict(zip(revisions, epochs, strict=True))
     rollup = Rollup()

@@ -109,10 +109,7 @@ def _in_file(snapshot: Snapshot) -> Iterator[Difference]:
 
 
 def quick_check(snapshot: Snapshot) -> Iterator[Difference]:
-    """Yield as much damage as one second finds, of one learner and only of a file.
-
-    Examined are pages (of a large file only small tables), tables and columns, arms and beliefs, and the latest runs.
-    """
+    """Yield as much damage as one second finds, of one learner and only of a file."""
     yield from guarded("file", _headed(snapshot))
     yield from guarded("file", _missing_tables(snapshot))
     if snapshot.connection.size() <= _WHOLE_FILE_BYTES:
@@ -124,9 +121,7 @@ def quick_check(snapshot: Snapshot) -> Iterator[Difference]:
 
 
 def _headed(snapshot: Snapshot) -> Iterator[Difference]:
-    """Yield damage of the file's first bytes, most of which are constant. SQLite ignores some, or checks them only on
-    a write.
-    """
+    """Yield damage of the file's first bytes, of which SQLite ignores some, or checks them only on a write."""
     head = head_of(_file(snapshot))
     is_new = head[28:32] == b"\0\0\0\1" and head[40:60] == bytes(
         20

@@ -269,10 +269,7 @@ def _again(
 def _placed(
     version: _EpisodeVersion, known: Episode | None, order: tuple[int, int], *, replaces: bool
 ) -> tuple[int, int, bool]:
-    """Return place and rank of another source beside the version in force, and whether nothing orders the two.
-
-    ``known`` is the version in force, None for the same; ``order`` are its place and rank.
-    """
+    """Return place and rank of another source beside the ``known`` version in force, and if nothing orders them."""
     usual, (place, rank) = (version.place, version.rank), order
     if known is None:
         return *max(usual, order), False

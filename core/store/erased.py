@@ -161,10 +161,7 @@ class Erased:
         )
 
     def left_of(self, uid: str, digest: int, content: tuple[int, int]) -> str:
-        """Return a row that names what is left of a run's version after its words are gone.
-
-        ``digest`` is that of its source's content, and ``content`` are the digests of what is stored.
-        """
+        """Return a row that names the digests of a source's content and, of the same version, of what is left."""
         return " ".join((_LEFT, self._hashed(f"{uid}/{digest}"), self._hashed("{}/{}".format(*content))))
 
     def is_left(self, uid: str, digest: int, content: tuple[int, int]) -> bool:

@@ -187,10 +187,7 @@ def _judged_before(txn: Transaction, run_nos: Collection[int]) -> set[int]:
 def _superseded_by(
     txn: Transaction, numbers: Sequence[int], judgements: Sequence[Judgement], judged: Collection[int]
 ) -> list[int]:
-    """Return the evaluation that each new one supersedes, possibly another new one; 0 = none.
-
-    ``judged`` are the runs with earlier evaluations.
-    """
+    """Return the evaluation that each new one supersedes, 0 = none; ``judged`` are runs with earlier ones."""
     keys = [one.key if one.execution_no or one.run_no else None for one in judgements]
     counting = _counting_of(
         txn, {key for key in keys if key is not None and (not key[2] or key[2] in judged)}
@@ -282,10 +279,7 @@ def _credit(
     superseded: Sequence[int],
     judged: Collection[int],
 ) -> dict[int, list[int]]:
-    """Compute the shares of arms; return each evaluation's observations.
-
-    Earlier evaluations are read for runs in ``judged``; the others have none.
-    """
+    """Compute the shares of arms; return each evaluation's observations. Runs in ``judged`` had earlier ones."""
     gone = set(superseded)
     again: set[int] = set()
     claims: list[Row] = []

@@ -139,10 +139,7 @@ def epochs_of_observations(
 
 
 def _rolled_up(txn: Transaction, entries: Sequence[Entry]) -> tuple[Rollup, list[int]]:
-    """Return the sums of new observations and the epochs of those that count.
-
-    Their runs are not read again; only superseded corrections are read.
-    """
+    """Return sums of new observations, and epochs of those that count; of stored ones corrections are read."""
     rollup = Rollup()
     counted = [entry for entry in entries if entry.counts]
     epochs = txn.epochs_of(
@@ -370,10 +367,7 @@ def reward_payload(line: RewardLine) -> int:
 
 
 def reward_reply(txn: Transaction, line: RewardLine, number: int) -> Reply | None:
-    """Return the stored response for an imported reward's idempotency key, under this learner's id.
-
-    None where neither the line nor the posterior has it.
-    """
+    """Return the stored response for an imported reward's key, under this learner's id; None where none is known."""
     then = _present(txn, line) if line.reply is None else line.reply
     if then is None:
         return None

@@ -64,10 +64,7 @@ TRANSCRIPTS: Final = "transcripts"
 
 
 class _Source(NamedTuple):
-    """A query of facts of one table: its columns, tables and condition, and the key that its rows are sorted by.
-
-    ``key_at`` are the positions of the key in a row.
-    """
+    """A query of facts of one table, whose rows are sorted by a key; ``key_at`` are its positions in a row."""
 
     table: str
     columns: tuple[str, ...]
@@ -142,10 +139,7 @@ def shown_head(link_no: int, head: bytes | None) -> str | None:
 def _piece(
     connection: Connection, subject: Subject, source: _Source, after: Sequence[Any] | None, limit: int
 ) -> tuple[list[Row], Row | None]:
-    """Return rows beyond a key, and the key of the last; None where these are all.
-
-    Rows with a digest together are in one piece.
-    """
+    """Return rows beyond a key, joint digests whole, and the key of the last; None where these are all."""
     until = [subject.revision] if source.table in _UNTIL else []
     rows = connection.rows(
         source.sql(goes_on=after is not None), [subject.learner_id, *until, *(after or ()), limit]

@@ -265,10 +265,7 @@ def _by_import(candidates: Sequence[_Candidates]) -> list[tuple[int, ...]]:
 
 
 def _adds_up(difference: int, groups: Sequence[tuple[int, ...]]) -> bool:
-    """Return whether a difference is a total of sums: at most one from each group, and at least one in all.
-
-    With few groups every choice is tried, with many every choice of up to three sums.
-    """
+    """Return whether sums, at most one of each group, add up to a difference; of many groups at most three."""
     halves: tuple[set[int], set[int]] = ({0}, {0})
     for group in sorted(groups, key=len):
         half = min(halves, key=len)

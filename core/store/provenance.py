@@ -221,10 +221,7 @@ def _recompute_chunk(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
 
 
 def _only_named(txn: Transaction, earlier: Mapping[int, int]) -> Iterator[int]:
-    """Yield the arm of each observation that a version gave of an arm which the present one has by name.
-
-    ``earlier`` has the digests of the versions by run.
-    """
+    """Yield the arm of each observation of ``earlier`` versions, by digest, that a run has by name now."""
     rows = txn.rows_in(
         f"SELECT run_no, arm_no FROM outcome WHERE learner_id = ? AND flags & {NAMED} <> 0 AND run_no IN ({{}})",
         sorted(earlier),
@@ -273,10 +270,7 @@ def fact_state(txn: Facts, table: str, number: int, own: tuple[int, int]) -> tup
 
 
 def fact_states(txn: Facts, table: str, own: Mapping[int, tuple[int, int]]) -> dict[int, tuple[bool, int]]:
-    """Return the same for many facts, by number. An inactive fact keeps its revision.
-
-    Of facts under one key only the one that holds the key is active.
-    """
+    """Return the same for many facts. An inactive one keeps its revision; of one key one is active."""
     states = _states_by_import(txn, table, own)
     left = outheld(txn, table, list(own)) | (
         retracted_reports(txn, list(own)) if table == "observation" else set()

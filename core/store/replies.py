@@ -72,10 +72,7 @@ def replies_of(txn: Transaction, keys: Collection[str]) -> dict[str, Reply]:
 
 
 def known_by_request(txn: Transaction, kind: str, key: str, payload: int) -> int | None:
-    """Return the fact that the same request under this key made, active or not.
-
-    Raises `Conflict` where the key belongs to another request.
-    """
+    """Return the fact that the same request made under this key; raises `Conflict` for another request's key."""
     number = txn.scalar(
         int,
         f"SELECT q.no{_OF_KEY} WHERE q.learner_id = ? AND q.key = ? AND q.kind = ? AND q.payload = ?{_HELD_FIRST}",

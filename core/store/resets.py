@@ -49,11 +49,7 @@ def add_reset(
 
 @contextmanager
 def moving_boundary(txn: Transaction, number: int, since: int) -> Iterator[None]:
-    """Update caches around a change of a boundary: the facts after it join or leave the epoch before it.
-
-    `shifting` subtracts these facts before the change and adds them after it. `restate` then sets the present epoch
-    of the arms. ``since`` is the lower of the revisions that the boundary has before and after.
-    """
+    """Update caches around a change of a boundary; ``since`` is the lower of its revisions before and after."""
     arm_nos = txn.column("SELECT arm_no FROM reset_arm WHERE learner_id = ? AND reset_no = ?", [number])
     with shifting(txn, *_facts_after(txn, since, arm_nos)), shifting_compacted(txn, since):
         yield

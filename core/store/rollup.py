@@ -161,10 +161,7 @@ class Rollup:
         flags: Sequence[bytes],
         last_at_ms: int | None,
     ) -> None:
-        """Add many runs of one hour that had the same arms in the prompt: one row of flags a run.
-
-        ``last_at_ms`` is the end of the newest of them that was observed.
-        """
+        """Add runs of one hour with the same arms, a row of flags each; ``last_at_ms`` ends the last observed one."""
         for arm_no, epoch, counts in zip(arm_nos, epochs, _counted(flags), strict=True):
             n_in, n_observed, n_used, n_named, n_loaded = counts
             key = (hour, arm_no, epoch)
@@ -248,20 +245,12 @@ def _counted(flags: Sequence[bytes]) -> Iterable[tuple[int, int, int, int, int]]
 
 
 def hour_of(at_ms: int | None) -> int:
-    """The hour a time falls in, counted since 1970 UTC; -1 = unknown.
-
-    >>> hour_of(None), hour_of(7_200_000)
-    (-1, 2)
-    """
+    """The hour a time falls in, counted since 1970 UTC; -1 = unknown."""
     return UNKNOWN if at_ms is None else at_ms // HOUR_MS
 
 
 def prob_micro(prob: float) -> int:
-    """A probability in millionths, to the nearest.
-
-    >>> prob_micro(0.05)
-    50000
-    """
+    """A probability in millionths, to the nearest."""
     return round(prob * MICRO)
 
 

@@ -309,10 +309,7 @@ def _compacted(
     indexes: list[int],
     import_no: int,
 ) -> tuple[dict[int, Imported], list[int]]:
-    """Return the results of runs that were compacted, and the indexes of the others.
-
-    A compacted run is a duplicate and never changes. ``txn.n_not_grown`` counts those with other content.
-    """
+    """Return the results of compacted runs, which never change, and the indexes of the others."""
     if not txn.is_compacted:
         return {}, indexes
     compacted = compacted_runs(txn, {batch[index].run.uid for index in indexes})
@@ -482,10 +479,7 @@ def _add_to_known(
     *,
     since: dict[int, int],
 ) -> dict[int, Imported]:
-    """Record another source of known runs, and activate the latest version.
-
-    ``since`` gets the revision of the known source of each, or that of a later state.
-    """
+    """Record another source of known runs, and activate the latest version; ``since`` gets its revision."""
     results: dict[int, Imported] = {}
     texts: list[tuple[int, StoredTexts]] = []
     attributions = []

@@ -86,10 +86,7 @@ def upgrade(database: Database, *, distribute: bool = False) -> Upgraded:
 
 
 class Upgraded(NamedTuple):
-    """The schema before (None = an empty database) and after; the distribution of the tables, if requested.
-
-    ``covered`` are learners whose chain covers more facts since.
-    """
+    """The schema before (None = an empty database) and after, and the distribution; ``covered`` are grown chains."""
 
     before: str | None
     after: str

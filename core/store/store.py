@@ -214,9 +214,7 @@ class Store:
             yield block.enter_context(self.database.reading()) if connection is None else connection
 
     def for_pages(self) -> Store:
-        """Return the same store with stale reads from the standby, if there is one; shown revisions are not
-        forgotten.
-        """
+        """Return the same store with stale reads from the standby, if any; shown revisions are not forgotten."""
         if self.standby is None:
             return self
         pages = copy(self)
@@ -273,9 +271,7 @@ class Store:
             return {"server": connection.size()}
 
     def damage_behind(self, problem: Exception, learner: str) -> StoreError | None:
-        """Return the state of the database behind a failure: moved away, replaced or damaged; None for another
-        cause.
-        """
+        """Return the damage, move or replacement of the database behind a failure; None for another cause."""
         if isinstance(problem, ArmscopeError) and type(problem) is not StoreUnusable:
             return None
         if not isinstance(problem, (*UNREADABLE, StoreUnusable)):
@@ -448,10 +444,7 @@ def _check_same(primary: Database, standby: Database) -> None:
 
 
 def copy_rows(source: Connection, target: Connection, progress: Progress | None = None) -> None:
-    """Copy one database into another with empty tables of ours.
-
-    ``progress`` gets the number of copied tables and of all. Raises `Conflict` where the other holds rows.
-    """
+    """Copy all rows into empty tables, else raise `Conflict`; ``progress`` gets the tables copied and all."""
     if target.row("SELECT 1 FROM learner WHERE learner_id > 0 OR revision > 1 LIMIT 1") is not None:
         raise Conflict(
             "A database is copied into an empty one, got one that holds something; nothing was copied.",

@@ -114,9 +114,7 @@ def name_subject(txn: Transaction, kind: Kind, uid: str, import_no: int = 0) -> 
 
 
 def name_again(txn: Transaction, named: Mapping[Kind, Iterable[int]], import_no: int = 0) -> None:
-    """Record another naming of layers or executions (0 = none): they are active while it is, at any state of the
-    import.
-    """
+    """Record another naming of layers or executions; one of an import counts at any of its states."""
     known = {kind: sorted({*numbers} - {0}) for kind, numbers in named.items()}
     source = (import_no, txn.revision, None)
     flat = (

@@ -230,9 +230,7 @@ def _bulk(name: str, *parts: SchemaItem) -> Table:
 
 
 def _acts(name: str, *parts: SchemaItem, act: str, keyed: bool = False, bulk: bool = False) -> Table:
-    """Return a table of acts of one kind: numbered, each with a revision, and marked if undone. ``bulk``: thousands
-    at once.
-    """
+    """Return a table of acts of one kind, with number, revision and undo mark; ``bulk``: thousands at once."""
     owner = _bulk_learner() if bulk else _learner()
     return _clustered(name, owner, _key(f"{name}_no"), *parts, _int("undone"), **{ACT: act, KEYED: keyed})
 

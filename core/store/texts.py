@@ -313,10 +313,7 @@ def note_texts(txn: Transaction, run_nos: Sequence[int], import_no: int) -> None
 
 
 def note_staged_texts(txn: Transaction, import_no: int, revision: int, superseded: Sequence[int]) -> None:
-    """Activate the executions of runs that an import has staged, from a revision on.
-
-    ``superseded`` are runs that another writer has recorded meanwhile. They may have the import's texts now.
-    """
+    """Activate the executions of runs that an import has staged, or that another writer recorded meanwhile."""
     rows = txn.rows(
         "SELECT e.execution_no FROM execution e JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no"
         " WHERE e.learner_id = ? AND e.run_no <> 0 AND e.bare = 1 AND r.import_no = ? AND r.revision >= ?",
@@ -551,10 +548,7 @@ class StoredTexts(NamedTuple):
 
 
 def pair_of(prompt: str | None, reply: str | None) -> StoredTexts | None:
-    """Return the training pair of a run, or None without prompt and reply.
-
-    ``prompt`` is the user's request, ``reply`` the agent's last message. Each is cut at 100,000 characters.
-    """
+    """Return the training pair of a run, each text cut at 100,000 characters; None without prompt and reply."""
     instruction, response = _shortened(prompt), _shortened(reply)
     if instruction is None and response is None:
         return None
@@ -581,11 +575,7 @@ def cut(text: str) -> str:
 
 
 def execution_uid(run: str) -> str:
-    """Return the uid of a run's own execution, the same in every import (UUID version 5, RFC 9562, 5.5).
-
-    >>> execution_uid("request-1") == execution_uid("request-1") != execution_uid("request-2")
-    True
-    """
+    """Return the uid of a run's own execution, the same in every import (UUID version 5, RFC 9562, 5.5)."""
     return str(uuid.uuid5(NAMESPACE, f"run/{run}"))
 
 

@@ -241,11 +241,7 @@ class Memory(NamedTuple):
 
 
 class Staged(NamedTuple):
-    """The import in progress; number 0 = none.
-
-    Its rows have revisions from ``revision`` on, beyond the learner's own. Readers of tables with staged rows leave
-    those out.
-    """
+    """The import in progress, 0 = none; its rows, from ``revision`` on, are left out by readers of their tables."""
 
     import_no: int
     revision: int
@@ -357,10 +353,7 @@ class Snapshot(Statements):
     def acts(
         self, table: str, *columns: str, joined: str = "", where: str = "", **members: str
     ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield active and undone acts ``t`` by revision: the number, and the members of the line of each.
-
-        Those of its head come with the columns and the named expressions.
-        """
+        """Yield acts ``t`` by revision: number, and members of a line, from head, columns and named expressions."""
         names = (*columns, *members)
         selected = ", ".join((*(f"t.{column}" for column in columns), *members.values()))
         of = metadata.tables[table].info[ACT]
@@ -619,10 +612,7 @@ class Transaction(Statements):
         )
 
     def has_landed(self, connection: Connection) -> bool | None:
-        """Return whether this write is on disk: by the learner's row, or, after later writes, by a recorded fact.
-
-        None where it recorded no such fact.
-        """
+        """Return whether this write is on disk, by the learner or a recorded fact; None without such a fact."""
         row = connection.row(
             "UPDATE learner SET token = token WHERE learner_id = ? AND name = ? RETURNING revision, token",
             [self.learner_id, self.name],
@@ -652,10 +642,7 @@ class Transaction(Statements):
         )
 
     def forget(self) -> None:
-        """Clear the cache of arms and their epochs, because bulk UPDATEs changed them.
-
-        Such acts are rare: resets, imported priors, moved epochs. `Memory` pays in the frequent ones.
-        """
+        """Clear the cache of arms and their epochs, because bulk UPDATEs, which are rare, changed them."""
         self._arms.clear()
         self._present.clear()
         self.epochs.forget()
@@ -769,9 +756,7 @@ class Transaction(Statements):
         return known
 
     def epochs_of(self, facts: Sequence[tuple[int, int]]) -> list[int]:
-        """The epoch of each fact: of an arm, at a revision. What is newer than an arm's present epoch is in it, and
-        older boundaries need not be read for that.
-        """
+        """Return the epoch of each (arm, revision); older boundaries are read only where they are needed."""
         arm_nos = sorted({arm_no for arm_no, _ in facts})
         present = dict(zip(arm_nos, self.current_epochs(arm_nos), strict=True))
         older = {arm_no for arm_no, revision in facts if revision <= present[arm_no]}

@@ -93,11 +93,7 @@ class Batch(NamedTuple):
 
     @property
     def id(self) -> str:
-        """Return the id of the first act, in the plural.
-
-        >>> Batch("reward", (Act("reward", 12, False, "mara"), Act("reward", 13, False, "mara"))).id
-        'rewards-12'
-        """
+        """Return the id of the first act, in the plural."""
         return f"{self.kind}s-{self.acts[0].number}"
 
 
@@ -270,10 +266,7 @@ def _restate(txn: Transaction, fact: Fact, number: int) -> None:
 
 
 def _recompute_import(txn: Transaction, import_no: int) -> None:
-    """Recompute every fact of an import with or without it.
-
-    Facts with keys follow the order of their tables, because one may wait for another.
-    """
+    """Recompute every fact of an import; those with keys by their tables, as one may wait for another."""
     spoil(txn)
     enforce_settings(txn)
     keyed = _keyed_facts(txn, import_no)

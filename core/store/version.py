@@ -270,10 +270,7 @@ def version_of(
     texts: StoredTexts | None = None,
     definitions: tuple[tuple[int, str], ...] = (),
 ) -> Version:
-    """Judged run → Version; ``others`` numbers the arms it names outside its inventory, ``texts`` are to be kept.
-
-    A prompt that nothing answered keeps its columns only: it put no arm to the test.
-    """
+    """Judged run → Version; ``others`` numbers arms outside its inventory. An unanswered prompt tests no arm."""
     run, evidence = judged.run, judged.evidence
     history = () if run.history is None else ((run.history.key, run.history.marks),)
     if judged.verdict.outcome == "empty":
@@ -511,10 +508,7 @@ def _digest(data: bytes) -> int:
 def recorded_selection(
     version: Version, keys: Mapping[int, str], included: Container[str]
 ) -> Selection | None:
-    """The selection a version was recorded with, in the order of ranks; None where nothing was chosen.
-
-    ``keys`` names its arms, ``included`` are those of them that it is to say went in.
-    """
+    """The selection of a version by rank, None without one; ``included`` of the arms in ``keys`` went in."""
     columns = dict(zip(COLUMNS, version.columns, strict=True))
     if columns["choice"] is None:
         return None

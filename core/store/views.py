@@ -136,10 +136,7 @@ def drop(connection: Connection) -> None:
 
 
 def _view(name: str, columns: str, rows: str, *more: tuple[dict[str, str], str]) -> SqlView:
-    """Return a view of ``rows``, and of ``more`` rows with other SQL for some columns.
-
-    ``columns`` has a line for each: its name, type, SQL and meaning.
-    """
+    """Return a view of ``rows``, and ``more`` with other SQL; ``columns`` are lines of name, type, SQL, meaning."""
     table = tuple(
         ViewColumn(*line.split(" | ")) for line in (_LEARNER + columns.lstrip()).strip().splitlines()
     )

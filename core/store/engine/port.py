@@ -159,10 +159,7 @@ class Connection(ABC):
 
     @abstractmethod
     def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Execute a statement once a row.
-
-        The rows may come from an iterator and are never all held.
-        """
+        """Execute a statement once a row; rows from an iterator are never all held."""
 
     @abstractmethod
     def n_changed(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:

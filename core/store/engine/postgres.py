@@ -376,10 +376,7 @@ class Connection(port.Connection):
         self._waiting.append((query, ()))
 
     def each(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
-        """Yield rows of a server-side cursor, which ends with the transaction.
-
-        The first few rows come with it, because a caller often needs no more.
-        """
+        """Yield rows of a server-side cursor. The first few come with it: a caller often needs no more."""
         name = f"armscope_{next(self._names)}".encode()
         _, few = self._ask_all(
             [
@@ -1087,10 +1084,7 @@ class _LostAtEnd(Exception):
 
 
 def _commit(connection: Connection, driver: psycopg.Connection[Any], location: Server) -> None:
-    """Commit; a warning means that a standby was not waited for, or that the server is stopping.
-
-    Then its reply is not trusted, and the write is checked.
-    """
+    """Commit; after a warning, of a standby or of a server that stops, the reply is not trusted."""
     warnings: list[tuple[str, str]] = []
 
     def heard(notice: psycopg.errors.Diagnostic) -> None:

@@ -416,10 +416,7 @@ class Database(port.Database):
         return not is_busy
 
     def give_way(self, source: Path, backup: Path | None) -> None:
-        """Replace an unreadable file; it stays under another name, with its log.
-
-        A process that has it open sees that the path has another file.
-        """
+        """Replace an unreadable file, which stays under another name; processes that have it open see the change."""
         with self.locked():
             self._close_readers()
             self._forget_writer()

@@ -1,4 +1,4 @@
-"""What migrations have in common: how they add tables, columns and indexes of a part of the rows."""
+"""Parts of migrations: how they add tables, columns and indexes of a part of the rows."""
 
 from __future__ import annotations
 

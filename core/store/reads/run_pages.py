@@ -179,10 +179,7 @@ def _candidates(
     *,
     n_needed: int = _SOME,
 ) -> Iterator[Row]:
-    """Yield (time, number, whether it matches) of the runs in hours with matches, in order.
-
-    Hardly more than ``n_needed`` will be read.
-    """
+    """Yield (time, number, whether it matches) of runs in hours with matches; few beyond ``n_needed`` are read."""
     if "trial" in run_filter.classes:  # no rollup knows these runs
         alone = f" AND {OF_TRIAL}" if {*run_filter.classes} == {"trial"} else ""
         source: Kinds = (f"WHERE learner_id = ?1{alone}", [])
@@ -343,10 +340,7 @@ def _one_after_the_other(
 def _places(
     snapshot: Snapshot, kinds: Kinds, direction: Direction, unit: TimeUnit, within: tuple[int, int]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the days or hours that hold runs of these kinds, with their numbers.
-
-    Days come first, so that rare kinds need no walk by hours.
-    """
+    """Yield days or hours with runs of these kinds, and their numbers; days first, as rare kinds need no hours."""
     return snapshot.each(
         f"SELECT {unit}, sum(n) FROM usage_{unit} WHERE learner_id = ? AND outcome <> 'empty'{kinds[0]}"
         f" AND {unit} >= ? AND {unit} < ? GROUP BY {unit} HAVING sum(n) > 0"

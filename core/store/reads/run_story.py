@@ -160,9 +160,7 @@ def run_sources(snapshot: Snapshot, run_no: int) -> tuple[RunSource, ...]:
 
 
 class ArmsInRuns(NamedTuple):
-    """Arms that had a part in some runs. ``n_in`` counts prompts they were in, ``last_used`` is the place of
-    the last run that referenced them (-1: none did).
-    """
+    """Arms in some runs: prompts they were in, and the place of the last run that referenced them (-1: none)."""
 
     arm_nos: Ints
     keys: tuple[str, ...]

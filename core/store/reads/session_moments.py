@@ -103,10 +103,7 @@ def session_sums(
 
 @dataclass(frozen=True)
 class _Moments:
-    """Reads moments in the epochs of the columns, over runs that ended before a time.
-
-    ``at`` has the column of each arm number. ``is_present``: the epochs are those of now.
-    """
+    """Reads moments over runs that ended before a time; ``at`` has the column of each arm number."""
 
     snapshot: Snapshot
     columns: ArmColumns
@@ -115,10 +112,7 @@ class _Moments:
     is_present: bool
 
     def of(self, places: Ints, newest: int, compacted_ms: int) -> Floats:
-        """Return the moments of the arms at these columns, one row each.
-
-        The kept runs go up to the number ``newest``. The compactions begin before ``compacted_ms``.
-        """
+        """Return the moments of the arms at these columns, a row each: of runs up to ``newest``, and compactions."""
         runs = [self.snapshot.learner_id, newest - RUNS_READ, newest]
         compacted = self._compacted(places, runs, compacted_ms)
         split = _split_sessions(self.snapshot, compacted, runs)

@@ -231,10 +231,7 @@ class Subjects:
         return judged
 
     def pairs(self, evaluations: Sequence[_Row]) -> dict[tuple[int, int], _Row]:
-        """Return active pairs by execution and layer; there may be more than the evaluations need.
-
-        Neighbours are read in one scan, until that reads too much else.
-        """
+        """Return active pairs, and maybe more: neighbours are read in one scan, until that reads too much else."""
         numbers = [one[1] for one in evaluations]
         first, last = min(numbers), max(numbers)
         if not self._is_dense or last - first >= _WORTH_READING * len(evaluations):
