@@ -42,8 +42,8 @@ from core.store.reads import (
     active_corrections,
     arm_row,
     outcome_of,
+    run_of_uid,
 )
-from core.store.reads.runs import named_in
 from core.store.replies import HOLDS, Reply, reply_to
 from core.store.rollup import Rollup, apply, hour_of
 from core.store.tables import OBSERVATION_COLUMNS, leaving_out
@@ -329,7 +329,12 @@ def _in_run(txn: Transaction, line: RewardLine, arm_no: int) -> tuple[int, int, 
     """Number and revision of the run that a line names, and flags of the arm in it."""
     if line.context.run is None:
         return 0, 0, 0
-    run = named_in(txn, "Reward", line.id, line.context.run)
+    run = run_of_uid(txn, line.context.run)
+    if run is None:
+        raise UnreadableSource(
+            f"Reward {line.id[:60]!r} names run {line.context.run[:60]!r}, which is not here.",
+            next_step="Import the runs first, or in the same file.",
+        )
     flags = outcome_of(txn, run.run_no, arm_no)
     if flags is None or not flags & INCLUDED:
         raise not_in_prompt(line.arm, run.run_no)

@@ -21,7 +21,7 @@ from core.store.engine.dialect import ACTIVE, EXECUTIONS_BY_UID, LAYERS_BY_UID
 from core.store.erased import reworded
 from core.store.provenance import undone_imports
 from core.store.quality import fold_again, heads_of
-from core.store.reads.runs import named_in
+from core.store.reads import run_of_uid
 from core.store.tables import insert_into
 from core.store.texts import (
     PUT_PAIR,
@@ -321,7 +321,15 @@ def _has_texts(txn: Transaction, line: ExecutionLine) -> bool:
 
 
 def _run_no(txn: Transaction, line: ExecutionLine) -> int:
-    return 0 if line.run is None else named_in(txn, "Execution", line.uid, line.run).run_no
+    if line.run is None:
+        return 0
+    run = run_of_uid(txn, line.run)
+    if run is None:
+        raise UnreadableSource(
+            f"Execution {line.uid[:60]!r} names run {line.run[:60]!r}, which is not here.",
+            next_step="Import the runs first, or in the same file.",
+        )
+    return run.run_no
 
 
 def _is_part(txn: Transaction, number: int, line: ExecutionLine) -> bool:

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
-from core.errors import UnknownRun, UnreadableSource
+from core.errors import UnknownRun
 from core.records.evidence import INCLUDED, REFERENCED
 from core.records.run_page import RunRow
 from core.records.times import iso
@@ -85,17 +85,6 @@ def run_of_uid(facts: Facts, uid: str) -> RunMatch | None:
         [facts.revision, uid],
     )
     return None if row is None else _match(row)
-
-
-def named_in(facts: Facts, what: str, line: str, uid: str) -> RunMatch:
-    """Return the run that a line of a file names; raises `UnreadableSource` where it is not here."""
-    run = run_of_uid(facts, uid)
-    if run is None:
-        raise UnreadableSource(
-            f"{what} {line[:60]!r} names run {uid[:60]!r}, which is not here.",
-            next_step="Import the runs first, or in the same file.",
-        )
-    return run
 
 
 def _match(row: Row) -> RunMatch:
