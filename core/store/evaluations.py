@@ -144,10 +144,11 @@ def add_evaluations(txn: Transaction, judgements: Sequence[Judgement], *, import
     judged = _judged_before(txn, run_nos) if run_nos else set()
     superseded = _superseded_by(txn, numbers, judgements, judged)
     gone = set(superseded) - {0}
-    txn.connection.many(
-        "UPDATE evaluation SET counts = 0, changed = ? WHERE learner_id = ? AND evaluation_no = ?",
-        [(txn.revision, txn.learner_id, number) for number in sorted(gone) if number < first],
-    )
+    if gone:
+        txn.connection.many(
+            "UPDATE evaluation SET counts = 0, changed = ? WHERE learner_id = ? AND evaluation_no = ?",
+            [(txn.revision, txn.learner_id, number) for number in sorted(gone) if number < first],
+        )
     rows = (
         _row(txn, number, one, before, counts=number not in gone, import_no=import_no)
         for number, one, before in zip(numbers, judgements, superseded, strict=True)
@@ -613,13 +614,19 @@ def answered(
     counted: tuple[CountedIn, ...] = (),
 ) -> EvaluationAnswer:
     """Return the answer for an evaluation with its grade."""
-    return alike(
-        EvaluationAnswer,
-        graded,
+    return EvaluationAnswer(
         id=f"evaluation-{added.number}",
         uri=subject.uri,
         outcome=outcome,
         score=score,
+        signed_score=graded.signed_score,
+        quality_bonus=graded.quality_bonus,
+        grader_kind=graded.grader_kind,
+        label=graded.label,
+        exportable_for_sft=graded.exportable_for_sft,
+        exportable_for_preference=graded.exportable_for_preference,
+        sft_blockers=graded.sft_blockers,
+        preference_blockers=graded.preference_blockers,
         supersedes=f"evaluation-{added.supersedes}" if added.supersedes else None,
         observation=f"reward-{min(added.observations)}" if added.observations else None,
         arms=len(added.observations),

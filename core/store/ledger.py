@@ -112,7 +112,7 @@ def add_observations(txn: Transaction, entries: Sequence[Entry], *, import_no: i
 
 def listed_rows(facts: Facts, keys: Collection[str]) -> dict[str, tuple[int, ArmRow]]:
     """Return numbers and posteriors of those arms that are listed."""
-    rows = facts.rows_in(ROWS_BY_KEY, sorted(keys))
+    rows = facts.connection.rows_in(ROWS_BY_KEY, [facts.learner_id], sorted(keys))
     return {row[0]: (row[1], ArmRow._make(row[2:])) for row in rows}
 
 

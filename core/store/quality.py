@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from core.maths.quality import evaluator, histories, step, total, updates
-from core.records.alike import alike
 from core.records.evaluation import ModelHistory, Quality, Rated, Update
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, EVALUATIONS_BY_LAYER, LAYERS_BY_ADAPTER
@@ -159,10 +158,11 @@ def rated_layers(facts: Facts) -> list[int]:
 
 def heads_of(facts: Facts, layer_nos: Sequence[int]) -> dict[int, int]:
     """Return the head of each layer's adapter, if any: its active layer of index 1, the first made."""
-    rows = facts.rows_in(
+    rows = facts.connection.rows_in(
         f"SELECT l.layer_no, min(h.layer_no) FROM layer l CROSS JOIN layer h {LAYERS_BY_ADAPTER}"
         f" WHERE h.learner_id = l.learner_id AND h.adapter_no = l.adapter_no AND h.layer_index = 1 AND h.{ACTIVE}"
         " AND l.learner_id = ? AND l.adapter_no <> 0 AND l.layer_no IN ({}) GROUP BY l.layer_no",
+        [facts.learner_id],
         layer_nos,
     )
     return dict(rows)
@@ -208,21 +208,29 @@ def _placed(row: Row) -> Placed:
 
 def _plus(sums: Sums | None, changes: Sequence[Update], last_no: int) -> Sums:
     """A row, or none, with what evaluations add, in their order; ``last_no`` is the number of the last of them."""
-    before = Quality() if sums is None else alike(Quality, sums)
-    return alike(Sums, total(changes, before), last_no=last_no)
+    before = (
+        Quality()
+        if sums is None
+        else Quality(
+            retrievals=sums.retrievals, successes=sums.successes, failures=sums.failures, bonus=sums.bonus
+        )
+    )
+    after = total(changes, before)
+    return Sums(after.retrievals, after.successes, after.failures, after.bonus, last_no)
 
 
 def _stored(facts: Facts, layer_nos: Sequence[int]) -> dict[int, Sums]:
-    rows = facts.rows_in(f"{_STORED} AND layer_no IN ({{}})", layer_nos)
+    rows = facts.connection.rows_in(f"{_STORED} AND layer_no IN ({{}})", [facts.learner_id], layer_nos)
     return {number: Sums._make(rest) for number, *rest in rows}
 
 
 def stored_histories(facts: Facts, layer_nos: Sequence[int]) -> dict[int, dict[str, ModelHistory]]:
     """Return each model's stored history at some layers."""
     histories: dict[int, dict[str, ModelHistory]] = {}
-    for layer_no, model, rank, attempts, successes in facts.rows_in(
+    for layer_no, model, rank, attempts, successes in facts.connection.rows_in(
         "SELECT layer_no, model, rank, attempts, successes FROM model_history"
         " WHERE learner_id = ? AND layer_no IN ({})",
+        [facts.learner_id],
         layer_nos,
     ):
         history = ModelHistory(model=model, rank=rank, attempts=attempts, successes=successes)

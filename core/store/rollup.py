@@ -307,8 +307,9 @@ def apply(txn: Transaction, rollup: Rollup) -> None:
         return
     _apply_rollups(txn, "arm", rollup)
     apply_posteriors(txn, rollup)
-    _apply_usage(txn, "usage_hour", "hour", rollup.usage)
-    _apply_usage(txn, "usage_day", "day", rollup.usage_days())
+    if rollup.usage:
+        _apply_usage(txn, "usage_hour", "hour", rollup.usage)
+        _apply_usage(txn, "usage_day", "day", rollup.usage_days())
 
 
 def stage(facts: Facts, rollup: Rollup) -> None:

@@ -70,8 +70,9 @@ def subject_no(facts: Facts, kind: Kind, uid: str) -> int | None:
 
 def layer_nos(facts: Facts, uids: Collection[str]) -> dict[str, int]:
     """Return numbers of those layers, by uid in lower case, that have an active source."""
-    rows = facts.rows_in(
+    rows = facts.connection.rows_in(
         f"SELECT uid, layer_no FROM layer {LAYERS_BY_UID} WHERE learner_id = ? AND {ACTIVE} AND uid IN ({{}})",
+        [facts.learner_id],
         sorted(uids),
     )
     return dict(rows)
