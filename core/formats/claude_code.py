@@ -41,7 +41,7 @@ from core.formats.entries import Entry, Progress, Rejected, Skipped
 from core.formats.prompts import Parts, Prompt, readable, unread
 from core.formats.reading import Format, Head, Reading, SubAgentFiles
 from core.formats.sessions import NamedSession, lines_of, read_named
-from core.formats.strict import decoded, digest_of, plain
+from core.formats.strict import decoded, id_or_digest
 from core.formats.sub_agents import Response, alone
 from core.formats.unknown import Unknown, may_be_call
 from core.records.bill import Owner, Spent
@@ -444,10 +444,6 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
 _decode: Final = lines_of(_Line, _READ)
 
 
-def _identity(line: _Line, raw: bytes) -> str:
-    return plain(line.uuid) or digest_of(raw.strip())
-
-
 def _content_of(line: _Line) -> int:
     """Return a digest of a line's content; of the results of tools it has only the size."""
     message = line.message
@@ -508,7 +504,7 @@ class _Session(NamedSession[_Line]):
         self.n_facts += 1
         self.note_time(line.timestamp)
         if self.first is None and kind != "system":
-            self.first = _identity(line, raw)
+            self.first = id_or_digest(line.uuid, raw)
         if kind == "assistant":
             self._add_reply(line, raw)
         elif kind == "user":
@@ -562,7 +558,7 @@ class _Session(NamedSession[_Line]):
             commands = COMMAND.findall(text) if text.startswith(COMMAND_STARTS) else ()
             for command in commands:
                 self.by_name.add_load(command)
-            self.begin(_identity(line, raw), text, line.timestamp).typed.update(commands)
+            self.begin(id_or_digest(line.uuid, raw), text, line.timestamp).typed.update(commands)
 
     def _add_definitions(self, block: _Block) -> None:
         """Add the tools whose definitions a search returned."""
@@ -579,7 +575,7 @@ class _Session(NamedSession[_Line]):
             return
         self.n_facts += 1
         self.note_time(line.timestamp)
-        self.first = self.first or _identity(line, raw)
+        self.first = self.first or id_or_digest(line.uuid, raw)
         blocks = _Message(content=queued.prompt).blocks
         text = "\n".join([block.text for block in blocks if block.type == "text" and block.text])
         self._add_prompt(line, raw, text)
@@ -589,13 +585,13 @@ class _Session(NamedSession[_Line]):
         if message.model == _SYNTHETIC:
             self._add_failure(line)
             return
-        run = self.reply(_identity(line, raw), message.model, line.timestamp)
+        run = self.reply(id_or_digest(line.uuid, raw), message.model, line.timestamp)
         if line.attribution_skill:
             self._add_load(run, line.attribution_skill)
         if run.status == "error":
             run.status = "completed"
         if (usage := bytes(message.usage)) not in _NOTHING:
-            self.use(run, message.id or _identity(line, raw), message.model, Used(usage))
+            self.use(run, message.id or id_or_digest(line.uuid, raw), message.model, Used(usage))
         self._add_blocks(run, message)
         if line.tool_use:
             self._add_calls(run, line.tool_use)
@@ -620,8 +616,8 @@ class _Session(NamedSession[_Line]):
         if line.type in _CALL_LINES:
             self.n_facts += 1
             self.note_time(line.timestamp)
-            self.first = self.first or _identity(line, raw)
-            run = self._open or self.begin(_identity(line, raw))
+            self.first = self.first or id_or_digest(line.uuid, raw)
+            run = self._open or self.begin(id_or_digest(line.uuid, raw))
             run.n_replies += 1
             self._add_calls(run, line.tool_use or msgspec.Raw(raw))
             self.touch(line.timestamp)
@@ -678,7 +674,7 @@ class _Session(NamedSession[_Line]):
             one.asked = "\n".join(texts)
         usage, model = bytes(message.usage), message.model
         # A notice without the id of its response can't be matched with the same one in a file.
-        response = message.id or (None if named else _identity(line, raw))
+        response = message.id or (None if named else id_or_digest(line.uuid, raw))
         if (
             line.type == "assistant"
             and usage not in _NOTHING

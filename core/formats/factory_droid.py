@@ -17,7 +17,7 @@ import msgspec
 from core.formats.chat import identity_of
 from core.formats.reading import Format, Head
 from core.formats.sessions import LinkedLine, Session, lines_of, read_segments
-from core.formats.strict import decoded, digest_of, plain
+from core.formats.strict import decoded, id_or_digest, plain
 from core.records.limits import Label
 
 NAME: Final = "factory-droid"
@@ -101,7 +101,7 @@ class _Session(Session[_Line]):
             self.pass_over(line.type, raw)
 
     def _add_message(self, line: _Line, message: _Message, raw: bytes) -> None:
-        entry = f"{line.timestamp}/{plain(line.id) or digest_of(raw.strip())}"
+        entry = f"{line.timestamp}/{id_or_digest(line.id, raw)}"
         if self.is_same_line(plain(line.id) and entry, raw):
             return
         self.n_facts += 1

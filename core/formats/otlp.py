@@ -175,23 +175,6 @@ def read_spans(
     return RequestSpans(spans, refused)
 
 
-def run_of(
-    spans: Iterable[TracedSpan],
-    supplied: Inventory | None = None,
-    *,
-    keeps_texts: bool = False,
-    unknown: Unknown | None = None,
-) -> Run:
-    """Return the run of one trace's spans; raises the errors in `core.formats.strict.UNDECODABLE`."""
-    ordered = sorted(spans, key=lambda one: (one.started_ns, one.id))
-    sessions = (one.session for one in sorted(ordered, key=lambda one: one.parent != ""))
-    return Traced(
-        id=ordered[0].trace,
-        session=next((session for session in sessions if session), None),
-        steps=apart(map(_step, ordered)),
-    ).run(NAME, Unknown() if unknown is None else unknown, supplied, keeps_texts=keeps_texts)
-
-
 def run_or_reason(
     spans: Iterable[TracedSpan],
     supplied: Inventory | None = None,
@@ -200,8 +183,12 @@ def run_or_reason(
     unknown: Unknown | None = None,
 ) -> Run | str:
     """Return the run of one trace's spans, or why there is none."""
+    ordered = sorted(spans, key=lambda one: (one.started_ns, one.id))
+    sessions = (one.session for one in sorted(ordered, key=lambda one: one.parent != ""))
+    session = next((session for session in sessions if session), None)
     try:
-        return run_of(spans, supplied, keeps_texts=keeps_texts, unknown=unknown)
+        traced = Traced(id=ordered[0].trace, session=session, steps=apart(map(_step, ordered)))
+        return traced.run(NAME, Unknown() if unknown is None else unknown, supplied, keeps_texts=keeps_texts)
     except UNDECODABLE as problem:
         words = reason(problem, b"")
         return words if words.endswith(".") else f"It {words}."

@@ -23,7 +23,7 @@ from core.formats.entries import Rejected, Skipped
 from core.formats.prompts import Beside, Counts, counts_of
 from core.formats.reading import Format, Head, Reading, SubAgentFiles
 from core.formats.sessions import NamedSession, lines_of, read_named
-from core.formats.strict import decoded, digest_of, plain
+from core.formats.strict import decoded, id_or_digest
 from core.formats.sub_agents import Response, alone
 from core.records.limits import Label, Tokens
 from core.records.run import Run
@@ -142,10 +142,6 @@ def _kind_of(raw: bytes, index: int) -> str:
     return "+".join(sorted(_FIELDS.decode(part))) or "empty"
 
 
-def _identity(line: _Line, raw: bytes) -> str:
-    return plain(line.uuid) or digest_of(raw.strip())
-
-
 @dataclass
 class _Session(NamedSession[_Line]):
     format_name = NAME
@@ -197,19 +193,19 @@ class _Session(NamedSession[_Line]):
             used = Beside(usage.counts, names)
             spent = partial(used.billed, line.model, "sub-agent")
             written = usage.candidates_token_count or 0
-            one.add(_identity(line, raw), Response(spent, written, line.timestamp, open_run))
+            one.add(id_or_digest(line.uuid, raw), Response(spent, written, line.timestamp, open_run))
 
     def _add_prompt(self, line: _Line, message: _Message, raw: bytes) -> None:
         texts = [part.spoken for part in message.parts if not part.spoken.startswith(_HOOK_CONTEXT)]
         if "".join(texts).strip():
             request = "\n".join(part for part in texts if part)
-            self.begin(_identity(line, raw), request, line.timestamp)
+            self.begin(id_or_digest(line.uuid, raw), request, line.timestamp)
 
     def _add_reply(self, line: _Line, message: _Message, raw: bytes) -> None:
-        run = self.reply(_identity(line, raw), line.model, line.timestamp)
+        run = self.reply(id_or_digest(line.uuid, raw), line.model, line.timestamp)
         usage, names = counts_of(_USAGE, line.usage_metadata)
         if usage is not None:
-            self.use(run, _identity(line, raw), line.model, usage.counts, names)
+            self.use(run, id_or_digest(line.uuid, raw), line.model, usage.counts, names)
         for index, part in enumerate(message.parts):
             if part.function_call is not None:
                 self.add_call(run, part.function_call.name, part.function_call.args, part.function_call.id)

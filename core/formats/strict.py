@@ -73,6 +73,11 @@ def digest_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:32]
 
 
+def id_or_digest(identity: str | None, raw: bytes) -> str:
+    """Return the id of a line, as `plain` returns it; of a line without one the digest."""
+    return plain(identity) or digest_of(raw.strip())
+
+
 def utc_ms_of(text: str | float | None) -> tuple[int | None, bool]:
     """UTC milliseconds of an ISO 8601 time, and whether it named no zone and was taken as UTC.
 

@@ -12,7 +12,7 @@ import pytest
 from core.errors import UnreadableSource
 from core.flows.importing import import_files
 from core.formats import Limits, recognise
-from core.formats.otlp import read_spans, run_of
+from core.formats.otlp import read_spans, run_or_reason
 from tests.formats.builders import lines, names, put, read, rejected, runs
 from tests.formats.test_otlp import TRACE, as_json, called, reply, request, span
 from tests.worlds import context_at
@@ -29,7 +29,7 @@ def test_a_file_gives_the_run_that_the_same_bytes_give_through_the_door(
     content = json.dumps(request(*SPANS), indent=indent).encode()
     path = put(tmp_path, gzip.compress(content) if packed else content)
     assert recognise(path) == "otlp"
-    assert runs(read(path)) == [run_of(read_spans(content, "json").spans)]
+    assert runs(read(path)) == [run_or_reason(read_spans(content, "json").spans)]
 
 
 def test_a_trace_may_lie_on_many_lines_and_in_many_files_in_any_order(tmp_path: Path) -> None:

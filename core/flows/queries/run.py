@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
@@ -80,14 +79,21 @@ def _story(context: Context, snapshot: Snapshot, position: Cursor) -> RunStory:
     chosen = row.selection
     packing = None if chosen is None else recorded(chosen, k=k)
     flip_values = None if packing is None else flips(packing)
-    arms = _arms(_arm_rows(row, by_hand), chosen, flip_values)
+    rows = _ArmRows(
+        parts={part.arm: part for part in row.parts},
+        references={one.arm: one for one in row.references},
+        by_hand=by_hand,
+        repairs=row.repairs,
+    )
+    arms = _arms(rows, chosen, flip_values)
+    reasoned = [arm for arm in arms if arm.reason is not None]
     return RunStory(
         facts=row.facts,
         arms=arms,
         selection=chosen,
         replays=None if packing is None else packing.replays,
         k=None if packing is None else packing.k,
-        differs=_differing(arms),
+        differs=tuple(arm.arm for arm in reasoned if (arm.state != "out") == (arm.reason in LEFT_OUT)),
         guidance=None if chosen is None else guidance(chosen.excluded),
         sources=sources,
         episodes=episodes,
@@ -154,15 +160,6 @@ def _by_hand(snapshot: Snapshot, run_no: int, hidden: frozenset[int]) -> dict[st
     return entries
 
 
-def _arm_rows(recorded_rows: RecordedRun, by_hand: dict[str, list[Observation]]) -> _ArmRows:
-    return _ArmRows(
-        parts={part.arm: part for part in recorded_rows.parts},
-        references={one.arm: one for one in recorded_rows.references},
-        by_hand=by_hand,
-        repairs=recorded_rows.repairs,
-    )
-
-
 def _by_part(arm: RunArm) -> tuple[int, int, str]:
     return STATES.index(arm.state), ARM_TYPES.index(arm_type(arm.arm)), arm.arm
 
@@ -220,10 +217,4 @@ def _flip(decision: Decision, at: int, flip_values: Flips | None) -> ArmFlip | N
         more_than_budget=flip_values.budget_tried if budget == UNKNOWN else None,
         cost=None if cost == UNKNOWN else cost,
         k=k or None,
-    )
-
-
-def _differing(arms: Sequence[RunArm]) -> tuple[str, ...]:
-    return tuple(
-        arm.arm for arm in arms if arm.reason is not None and (arm.state != "out") == (arm.reason in LEFT_OUT)
     )
