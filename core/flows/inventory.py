@@ -42,15 +42,9 @@ def keep_own_inventory(
 ) -> OwnInventory | None:
     """Read what the agents below a home folder carry, and keep it; return None for sessions of another machine.
 
-    The import is done by then, so a failure is returned and not raised.
-
-    Args:
-        context: The learner of the import.
-        home: The home folder of the user.
-        paths: The files and folders of the import.
-        machine: The machine's name.
-        act: The import; None where it had no news.
-        only_if_due: Also return None where the stored inventory is less than an hour old.
+    The import is done by then, so a failure is returned and not raised. ``paths`` are the files of the import,
+    ``act`` is its id, None where it had no news. With ``only_if_due`` also return None where the stored inventory is
+    less than an hour old.
     """
     context.permit("ingest")
     if not any(is_own(path, home) for path in paths) or (

@@ -75,31 +75,13 @@ def add_queue(
 ) -> QueueAnswer:
     """Add a review queue.
 
-    The queue is on disk when this returns, and `undo` reverts it.
+    The queue is on disk when this returns, and `undo` reverts it. ``name`` has 1 to 120 characters. ``asks`` None
+    takes the oldest runs without a person's evaluation. 1 to 20 people judge each item. ``rubric`` '' = none;
+    the source ``unused`` has its own, which is defined with its first queue. ``due_days`` is 0 to 3,650; None = never
+    overdue. ``token`` is that of `propose_queue`.
 
-    Parameters
-    ----------
-    name, asks
-        1 to 120 characters, and the source of its items (None: the oldest runs without a person's evaluation).
-    n_reviewers
-        Number of people who judge each item, 1 to 20.
-    blind
-        Hide the evaluations of others while an item is open to a reviewer.
-    rubric
-        The version to judge by; '' = none. The source ``unused`` has its own, which is defined with its first queue.
-    due_days
-        Days until it is overdue, 0 to 3,650; None = never.
-    token
-        The token in the answer of `propose_queue`.
-
-    Raises
-    ------
-    InvalidInput
-        No item passes, or a number or text is outside its limits.
-    Conflict
-        The counted items have changed.
-    UnknownRun
-        A named run does not exist.
+    Raises `InvalidInput` where no item passes, or a number or text is outside its limits. Raises `Conflict` where the
+    counted items have changed, and `UnknownRun` for a named run that does not exist.
     """
     query = seeded(asks or QueueAsks(), context.entropy, token)
     if query.source == "unused":

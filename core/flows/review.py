@@ -126,30 +126,14 @@ def submit(
 ) -> SubmitAnswer:
     """Judge an item and take the next: evaluation, hold, draft and next hold in one transaction.
 
-    Parameters
-    ----------
-    queue, item
-        As `next_item` returned them.
-    level
-        A level of the queue's rubric, from 1 on; or ``outcome`` with ``score`` (0 to 1).
-    feedback
-        A remark of 1 to 5,000 characters.
-    seen
-        The item's ``seen`` value. Later judgements by others are reported, and nothing is recorded if they suffice.
-    anyway
-        Record it although others have the item, or have judged it since.
-    key
-        Idempotency key: the same request under it returns the first answer.
+    ``queue`` and ``item`` are as `next_item` returned them. A judgement is a ``level`` of the queue's rubric, from 1
+    on, or an ``outcome`` with a ``score`` (0 to 1). ``feedback`` has 1 to 5,000 characters. ``seen`` is the item's
+    value: later judgements by others are reported, and nothing is recorded if they suffice. ``anyway`` records it
+    although others have the item, or have judged it since. The same request under ``key`` returns the first answer.
 
-    Raises
-    ------
-    NotFound
-        There is no such queue or item.
-    InvalidEvaluation
-        Neither a level nor an outcome with a score, or both.
-    Conflict
-        Others judged it since, or took it after the hold ended; the input is stored as the draft. Or the key was used
-        for other content.
+    Raises `NotFound` for an unknown queue or item, and `InvalidEvaluation` for neither or both kinds of judgement.
+    Raises `Conflict` where others judged it since, or took it after the hold ended; the input is stored as the draft.
+    The same for a key with other content.
     """
     typed = Draft(level=level, outcome=outcome, score=score, feedback=feedback)
 

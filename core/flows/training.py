@@ -63,42 +63,17 @@ def export_training(
 ) -> TrainingAnswer:
     """Write evaluations into a new file to train on, with a manifest next to it.
 
-    The manifest is ``NAME.manifest.json``.
+    The manifest is ``NAME.manifest.json``; the answer has it in any case. ``reward_jsonl`` and ``reward_csv`` have a
+    row for every evaluation of a pair. ``sft_jsonl`` has one for each pair with an eligible success, by the first of
+    them. ``preference_jsonl`` has one for each group with an eligible success and an eligible failure.
+    ``trace_jsonl`` has a row for every evaluation and for each pair without one.
 
-    Parameters
-    ----------
-    target
-        A new file.
-    format
-        ``reward_jsonl`` and ``reward_csv`` have a row for every evaluation of a pair. ``sft_jsonl`` has one for each
-        pair with an eligible success, by the first of them. ``preference_jsonl`` has one for each group with an
-        eligible success and an eligible failure. ``trace_jsonl`` has a row for every evaluation and for each pair
-        without one.
-    pairing
-        What makes a group: the same instruction (equal as JSON), or the same layer.
-    manifest
-        Write the second file; the answer has the manifest in any case.
-    include_reward
-        Without it ``sft_jsonl`` and ``trace_jsonl`` have the same rows without their rewards.
-    with_secrets
-        Write rows that seem to hold a secret, too; else they are held back and listed.
-    filters
-        Adapters by URI or name; layers and executions by URI or uid; times in UTC milliseconds, the end excluded.
+    By ``pairing`` a group has the same instruction (equal as JSON), or the same layer. Without ``include_reward``
+    ``sft_jsonl`` and ``trace_jsonl`` have the same rows without their rewards. Rows that seem to hold a secret are
+    held back and listed, except ``with_secrets``. ``filters`` are adapters by URI or name, layers and executions by
+    URI or uid, and times in UTC milliseconds, the end excluded. Raises `Denied` for an actor who may not export for
+    training, and `InvalidInput` for an existing file.
 
-    Returns
-    -------
-    TrainingAnswer
-        With the manifest.
-
-    Raises
-    ------
-    Denied
-        The actor may not export for training.
-    InvalidInput
-        A file of one of the names exists.
-
-    Notes
-    -----
     Of one rater's evaluations of a pair, its execution and its run the nearest counts. A tenth of all clusters of
     sessions and instructions is held out for tests (see `core.maths.statistics.clusters`).
     """

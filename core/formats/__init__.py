@@ -141,30 +141,15 @@ def open_sources(
 ) -> Opened:
     """Recognise files, and all files of folders, before any of them is read.
 
-    Parameters
-    ----------
-    paths
-        Files and folders; folders are walked in sorted order, hidden entries and links to folders left out. A tar
-        or zip that is named is read like a folder; ``-``, a fifo or a device is read to its end first.
-    format
-        Read every file as this format instead of recognising it.
-    unit
-        What counts as a run; ``prompt`` and ``turn`` mean the same, None = the format's default.
-    tools_file
-        A list of tools, the inventory of all records that declare none.
-    names
-        What files are called where that isn't their path.
-    each_event
-        Count every rollout event, also where several repeat the reward of one message.
-    keeps_texts
-        Runs bring their transcripts.
+    Folders are walked in sorted order, hidden entries and links to folders left out. A tar or zip that is named is
+    read like a folder; ``-``, a fifo or a device is read to its end first. ``names`` says what files are called where
+    that isn't their path. ``format`` reads every file as this format instead of recognising it. ``unit`` is what
+    counts as a run; ``prompt`` and ``turn`` mean the same, None = the format's default. ``tools_file`` is the
+    inventory of all records that declare none. ``each_event`` counts every rollout event, also where several repeat
+    the reward of one message. With ``keeps_texts`` runs bring their transcripts.
 
-    Raises
-    ------
-    UnreadableSource
-        A file that was named is missing, empty, unreadable or of no known format.
-    InvalidInput
-        An unknown format, or a unit that a format doesn't have.
+    Raises `UnreadableSource` for a named file that is missing, empty, unreadable or of no known format. Raises
+    `InvalidInput` for an unknown format, and for a unit that a format doesn't have.
     """
     limits = limits or Limits()
     names = names or {}
@@ -357,9 +342,7 @@ def _read(format: Format, reading: Reading, progress: Progress | None) -> Iterat
 
 
 def recognise(path: Path, limits: Limits | None = None) -> str | None:
-    """Name of the file's format, ``archive`` for what holds other files, ``tools`` for a list of tools, None if it is
-    none that we know.
-    """
+    """Name of a file's format, ``archive`` for what holds others, ``tools`` for a list of them, None for another."""
     head = head_of(path, _shown(path), limits or Limits())
     recognised = _recognised(head)
     if recognised is not None:

@@ -371,15 +371,9 @@ def preference_jsonl(
 ) -> Iterator[bytes]:
     """Return a line for each group of rows with an eligible success and an eligible failure.
 
-    Of each kind the row with the highest score is used, the first among equals. A missing score ranks as
-    0. Groups come in the order of their first rows.
-
-    Parameters
-    ----------
-    rows
-        Read once; two of each group are held.
-    pairing
-        ``"prompt"`` groups by instruction (equal but for the order of members), ``"layer"`` by layer and index.
+    Of each kind the row with the highest score is used, the first among equals. A missing score ranks as 0. Groups
+    come in the order of their first rows. Rows are read once, and two of each group are held. By ``"prompt"`` a group
+    has the same instruction (equal but for the order of members), by ``"layer"`` the same layer and index.
     """
     best: dict[bytes, dict[EvaluationOutcome, TrainingRow]] = {}
     for row in rows:
