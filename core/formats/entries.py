@@ -45,12 +45,10 @@ class Limits:
     @classmethod
     def of(cls, *, inflated_bytes: int | None = None, rejected_lines: int | None = None) -> Self:
         """The usual ones but for what a person allows: so many rejected lines from the first line on."""
-        usual = (
-            cls()
-            if rejected_lines is None
-            else cls(rejected_lines=rejected_lines, first_rejected=rejected_lines)
-        )
-        return usual if inflated_bytes is None else replace(usual, inflated_bytes=inflated_bytes)
+        usual = cls() if inflated_bytes is None else cls(inflated_bytes=inflated_bytes)
+        if rejected_lines is None:
+            return usual
+        return replace(usual, rejected_lines=rejected_lines, first_rejected=rejected_lines)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,17 +134,13 @@ class Source:
         return self.read(progress)
 
 
-def _nothing() -> None:
-    """Clean up after a source that was not unpacked."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Opened:
     """The recognised files of some paths, and what else a folder held; its ``with`` deletes what was unpacked."""
 
     sources: tuple[Source, ...]
     skipped: tuple[Skipped, ...] = ()
-    close: Callable[[], None] = field(default=_nothing, repr=False, compare=False)
+    close: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
 
     def __enter__(self) -> Self:
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple, TypedDict, TypeVar, Unpack
+from typing import Any, Final, NamedTuple, TypeVar, Unpack
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from core.store.transaction import Snapshot, Transaction
 
 SHOWN_EFFECTS: Final = 10
 _Answer = TypeVar("_Answer")
+_Preview = TypeVar("_Preview")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,8 +157,7 @@ def preview_evaluation(
     an evaluation without the disk write, and two simulations if arms move.
     """
     order = order_of(context, subject, outcome, **options)
-    answer, moved = _rehearsed(context, "evaluate", lambda txn: evaluated(txn, [order])[0])
-    return EvaluationPreview(answer=answer, **moved)
+    return _rehearsed(context, "evaluate", lambda txn: evaluated(txn, [order])[0], EvaluationPreview)
 
 
 def preview_credit(context: Context, uid: str, rule: CreditRule) -> CreditPreview:
@@ -165,20 +165,13 @@ def preview_credit(context: Context, uid: str, rule: CreditRule) -> CreditPrevie
 
     The credit runs and is rolled back, so it replaces the active credit as the act would.
     """
-    answer, moved = _rehearsed(context, "credit", lambda txn: credit_in(txn, uid, rule))
-    return CreditPreview(answer=answer, **moved)
-
-
-class _Effects(TypedDict):
-    n_arms: int
-    n_moved: int
-    effects: tuple[ArmEffect, ...]
+    return _rehearsed(context, "credit", lambda txn: credit_in(txn, uid, rule), CreditPreview)
 
 
 def _rehearsed(
-    context: Context, action: Action, act: Callable[[Transaction], _Answer]
-) -> tuple[_Answer, _Effects]:
-    """Return the answer of an act and the arms it would move."""
+    context: Context, action: Action, act: Callable[[Transaction], _Answer], preview: Callable[..., _Preview]
+) -> _Preview:
+    """Return the preview of an act: its answer and the arms it would move."""
 
     def work(txn: Transaction) -> tuple[_Answer, ArmColumns, ArmColumns]:
         before = reads.arm_columns(txn)
@@ -187,7 +180,7 @@ def _rehearsed(
     answer, before, after = context.rehearse(action, work)
     moved = _largest_first(before, after)
     effects = _effects(context, before, after, moved) if len(moved) else ()
-    return answer, _Effects(n_arms=len(after), n_moved=len(moved), effects=effects)
+    return preview(answer=answer, n_arms=len(after), n_moved=len(moved), effects=effects)
 
 
 def _largest_first(before: ArmColumns, after: ArmColumns) -> Ints:
