@@ -14,7 +14,7 @@ import msgspec
 
 from core.errors import UnknownLearner
 from core.flows.context import Context, unknown_arm
-from core.flows.select import offered, with_guidance
+from core.flows.select import offered, overridden, with_guidance
 from core.flows.settings import put
 from core.maths.observe import observe
 from core.maths.policy import select as select_arms
@@ -70,7 +70,8 @@ def offer(
     def work(txn: Transaction) -> Offer:
         _begin(txn, fresh)
         txn.ensure_arms(_boosted(txn, arms, options), declared=DECLARED)
-        settings = _overridden(txn.settings, options)
+        own = {name: getattr(options, name) for name in ("k", "budget_tokens", "min_pulls", "seed_arms")}
+        settings = overridden(txn.settings, **own)
         columns = offered(arm_columns(txn), arms, settings)
         chosen = with_guidance(select_arms(columns, settings, seed=seed, revision=txn.revision))
         close_offers(txn, WAITS_MS)
@@ -97,13 +98,6 @@ def _boosted(txn: Transaction, arms: Sequence[Arm], options: SelectionOptions) -
     fresh = set(seeds) - txn.arm_nos(seeds).keys()
     prior = Prior(alpha_micro=max(1, round(options.seed_boost * MICRO)), beta_micro=MICRO)
     return [msgspec.structs.replace(arm, prior=prior) if arm.key in fresh else arm for arm in arms]
-
-
-def _overridden(settings: LearnerSettings, options: SelectionOptions) -> LearnerSettings:
-    changes = {name: getattr(options, name) for name in ("k", "budget_tokens", "min_pulls", "seed_arms")}
-    return msgspec.structs.replace(
-        settings, **{name: value for name, value in changes.items() if value is not None}
-    )
 
 
 # Reports

@@ -82,7 +82,7 @@ class _Call(NamedTuple):
         return columns if self.arms is None else offered(columns, self.arms, settings)
 
     def limits(self, settings: LearnerSettings) -> LearnerSettings:
-        return overridden(settings, self.budget_tokens, self.k)
+        return overridden(settings, budget_tokens=self.budget_tokens, k=self.k)
 
     def of_hold(self, hold: Selection, columns: ArmColumns, settings: LearnerSettings) -> Selection:
         """Return what a hold says of the arms on offer, all of which it has decided."""
@@ -141,11 +141,11 @@ def with_guidance(chosen: Selection) -> Selection:
     return msgspec.structs.replace(chosen, guidance=guidance(chosen.excluded))
 
 
-def overridden(settings: LearnerSettings, budget_tokens: int | None, k: int | None) -> LearnerSettings:
-    """Return the settings with this call's own budget and count."""
-    changes = {"budget_tokens": budget_tokens, "k": k}
-    overrides = {name: value for name, value in changes.items() if value is not None}
-    return msgspec.structs.replace(settings, **overrides)
+def overridden(settings: LearnerSettings, **own: object) -> LearnerSettings:
+    """Return the settings with a call's own values; None leaves the setting."""
+    return msgspec.structs.replace(
+        settings, **{name: value for name, value in own.items() if value is not None}
+    )
 
 
 def offered(columns: ArmColumns, arms: Sequence[Arm], settings: LearnerSettings) -> ArmColumns:
