@@ -12,14 +12,18 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from core.errors import ArmscopeError, InvalidInput, NotApplicable
+from core.flows.trials.plan import read_trial
 from core.installed.answer import machine_inventory
 from core.installed.prune import WAYS, Prune, Wish, pruned
 from core.installed.settings_file import make, records, take_back, undone, values_of
 from tests.doors.test_cli import Shell, document, error, shell
+from tests.flows.test_trials import results_of
 from tests.test_inventory import DAY_MS, NOW_MS, PlannedSession, put, quarter, write_session, write_skill
 from tests.test_settings_files import Settings, write_file
+from tests.worlds import context_at
 
 __all__ = ["shell"]
 
@@ -288,8 +292,11 @@ def test_the_command_shows_writes_and_takes_back(
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     before = home.content()
     options = ("--home", home.path, "--out", "skill-0")
-    preview = document(shell("prune", *options, "--json"))
+    context = context_at(tmp_path / "a.db")
+    read_trial(context, replace(results_of(), arm="skill:own:skill-0"))
+    preview = document(shell("prune", *options, "--database", tmp_path / "a.db", "--json"))
     assert (preview["number"], home.content()) == (None, before)
+    assert [one.split(". ")[0] for one in preview["verdicts"]] == ["skill:own:skill-0: helps"]
     assert preview["files"][0]["lines"] == ['+ skillOverrides.skill-0 = "off"']
     code, out, err = shell("prune", *options)
     assert (code, err) == (0, "")

@@ -326,17 +326,21 @@ def _unjudged(item: InstalledItem, why: str) -> CarriedItem:
 
 def spared(inventory: MachineInventory, missed: Collection[str]) -> MachineInventory:
     """Return an inventory in which nothing goes out that is an arm of ``missed``, or the server of one."""
-    names = {skill_name(arm) for arm in missed}
     return replace(
         inventory,
         items=tuple(
             _unjudged(one.item, "needed and not used, by a queue: say better when to use it")
-            if names & {one.item.name, one.item.also}
-            or (one.item.kind == "server" and any(claude_code.is_of(name, one.item) for name in names))
+            if any(is_arm(one.item, arm) for arm in missed)
             else one
             for one in inventory.items
         ),
     )
+
+
+def is_arm(item: InstalledItem, arm: str) -> bool:
+    """Return whether an item is an arm, or the server of one."""
+    name = skill_name(arm)
+    return name in {item.name, item.also} or (item.kind == "server" and claude_code.is_of(name, item))
 
 
 def _use(item: InstalledItem, sessions: Sequence[SessionUse]) -> ItemUse:

@@ -215,7 +215,8 @@ class PruneAnswer(msgspec.Struct, frozen=True, kw_only=True):
     ``saves`` counts items of every folder, ``saves_in`` those of a project; None where no file gives the size of one
     of them. ``only_out`` are unused items that can
     go out, and only so; ``fixed`` are those that nothing switches. Neither is in the sums. ``refused`` are files that
-    can't be edited, with the reason. ``number`` is that of the record by which an undo finds the edits.
+    can't be edited, with the reason. ``verdicts`` are those of trials on the items. ``number`` is that of the record
+    by which an undo finds the edits.
     """
 
     files: tuple[EditedFile, ...]
@@ -225,6 +226,7 @@ class PruneAnswer(msgspec.Struct, frozen=True, kw_only=True):
     only_out: tuple[PrunedItem, ...]
     fixed: tuple[FixedItem, ...]
     refused: tuple[str, ...]
+    verdicts: tuple[str, ...] = ()
     number: int | None = None
 
 
@@ -320,9 +322,9 @@ def _proposed(home: Path, inventory: MachineInventory) -> Iterator[_Switched]:
 
 def _wished(home: Path, inventory: MachineInventory, wishes: Iterable[Wish]) -> Iterator[_Switched]:
     for wish in wishes:
-        matches = [one.item for one in inventory.items if wish.name in _names(one.item)]
+        matches = [one.item for one in inventory.items if wish.name in names_of(one.item)]
         if not matches:
-            known = sorted({name for one in inventory.items for name in _names(one.item)})
+            known = sorted({name for one in inventory.items for name in names_of(one.item)})
             near = get_close_matches(wish.name, known, 3)
             raise InvalidInput(
                 f"No agent carries {wish.name!r}.",
@@ -338,7 +340,8 @@ def _wished(home: Path, inventory: MachineInventory, wishes: Iterable[Wish]) -> 
         yield from switches
 
 
-def _names(item: InstalledItem) -> set[str]:
+def names_of(item: InstalledItem) -> set[str]:
+    """Return the names that put an item out: its own, and that of its plugin."""
     return {item.name, *([] if item.plugin is None else [item.plugin, item.plugin.split("@", 1)[0]])}
 
 

@@ -14,7 +14,7 @@ from core.doors.cli.program.app import Fields, answer, command, context_of, glob
 from core.doors.terminal import say, say_table
 from core.doors.verbs import Verbs
 from core.errors import ArmscopeError, InvalidInput, UnknownAct
-from core.explained import machine
+from core.explained import machine, trials
 from core.explained.table import time_words
 from core.records.arm import ESTIMATE_ERROR
 from core.records.counts import number_of
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from core.installed.prune import PruneAnswer, Way, Wish
     from core.installed.settings_file import Record
     from core.records.inventory import CarriedAnswer, MachineInventory
+    from core.records.trial import TrialRow
 
 _KIND: Final = "prune"
 _MAKE: Final = "Nothing was written. Make the edits: armscope prune --yes"
@@ -184,8 +185,10 @@ def _prune(line: typer.Context, home: Path, wishes: Sequence[Wish], *, yes: bool
     from core.installed.settings_file import make, records
 
     now_ms = time.time_ns() // 1_000_000
-    result = pruned(home, _own(line, home, now_ms), wishes, now_ms, records(edits_folder()))
-    shown = result.answer
+    inventory = _own(line, home, now_ms)
+    result = pruned(home, inventory, wishes, now_ms, records(edits_folder()))
+    verdicts = _verdicts(line, inventory, {one.name for one in result.answer.items})
+    shown = msgspec.structs.replace(result.answer, verdicts=verdicts)
     if not yes and (not result.plans or not _has_person(line)):
         answer(line, shown, lambda: _say_edits(shown))
         return
@@ -196,6 +199,19 @@ def _prune(line: typer.Context, home: Path, wishes: Sequence[Wish], *, yes: bool
         record = make(result.plans, _KIND, edits_folder(), now_ms)
         shown = msgspec.structs.replace(shown, number=record.number)
     answer(line, shown, lambda: _say_edits(shown) if yes else _say_number(shown))
+
+
+def _verdicts(line: typer.Context, inventory: MachineInventory, names: set[str]) -> tuple[str, ...]:
+    """Return the verdicts in force of trials on the items of these names; none without a database."""
+    from core.installed.answer import is_arm
+    from core.installed.prune import names_of
+
+    items = [one.item for one in inventory.items if names & names_of(one.item)]
+    rows: Sequence[TrialRow] = ()
+    with suppress(ArmscopeError):
+        rows = Verbs.trials.call(context_of(line))
+    keys = [arm for row in rows for arm in row.arms if any(is_arm(item, arm) for item in items)]
+    return tuple(trials.verdict(one) for one in trials.in_force(rows) if one.arm in keys)
 
 
 def _has_person(line: typer.Context) -> bool:
@@ -254,7 +270,7 @@ def _say_edits(shown: PruneAnswer, closing: str = _MAKE) -> None:
     if shown.fixed:
         say("These can't be switched, and are not counted:")
         say_table(machine.FIXED, shown.fixed)
-    say(*(f"Not edited: {one}" for one in shown.refused))
+    say(*(f"By a trial, {one}" for one in shown.verdicts), *(f"Not edited: {one}" for one in shown.refused))
     if shown.number is not None:
         _say_number(shown)
     elif shown.files and closing:
