@@ -172,8 +172,7 @@ def fleet() -> Sequence[LearnerSummary]:
 
 def belief() -> queries.Belief:
     """Return every arm in view with what is believed of it."""
-    here = reading()
-    return cached_query(queries.belief, belief_view(here.view))
+    return cached_query(queries.belief, belief_view(reading().view))
 
 
 def matches(words: str) -> SearchAnswer:
@@ -190,9 +189,7 @@ def everything() -> queries.Belief:
 
 def as_of() -> queries.Belief:
     """Return every arm at the end of the span, of all types."""
-    here = reading()
-    view = View(until_ms=here.view.until_ms)
-    return cached_query(queries.belief, view)
+    return cached_query(queries.belief, View(until_ms=reading().view.until_ms))
 
 
 def judgements() -> Mapping[str, Judgement]:
@@ -222,21 +219,17 @@ def overview() -> Overview:
 
 def confidence() -> Confidence:
     """Return how well the arms are known."""
-    here = reading()
-    return cached_query(queries.confidence, here.view)
+    return cached_query(queries.confidence, reading().view)
 
 
 def pulls_needed(width: float) -> Ints:
     """Return further pulls of every arm in view until its interval is at most so wide; aligned with `confidence`."""
-    here = reading()
-    view = belief_view(here.view)
-    return cached_query(queries.pulls_needed, view, width=width)
+    return cached_query(queries.pulls_needed, belief_view(reading().view), width=width)
 
 
 def savings() -> Savings:
     """Return the savings of the selection."""
-    here = reading()
-    return cached_query(queries.savings, here.view)
+    return cached_query(queries.savings, reading().view)
 
 
 # One arm
@@ -244,9 +237,7 @@ def savings() -> Savings:
 
 def arm_path(arm: str) -> queries.ArmPath:
     """Return the path of an arm's belief up to the end of the span."""
-    here = reading()
-    until_ms = here.view.until_ms
-    return cached_query(queries.arm_path, arm, until_ms)
+    return cached_query(queries.arm_path, arm, reading().view.until_ms)
 
 
 # Comparison
@@ -254,10 +245,7 @@ def arm_path(arm: str) -> queries.ArmPath:
 
 def side_savings(side: RunSide) -> Savings | None:
     """Return the savings among the runs of a side; None for a single run, where nothing can be compared."""
-    if side.run is not None:
-        return None
-    here, view = reading(), side_of(side).view
-    return cached("savings", view, lambda: queries.savings(here.pages, view))
+    return None if side.run is not None else cached_query(queries.savings, side_of(side).view)
 
 
 # Runs
@@ -267,15 +255,8 @@ def runs_view(
     chosen: RunFilter, cursor: Cursor | None, direction: Direction, rows_by: RowChoice
 ) -> queries.RunsView:
     """Return a page of runs with their heat map."""
-    here = reading()
-    question = ("runs", chosen, cursor, direction, rows_by)
-    return cached(
-        question,
-        here.view,
-        lambda: queries.runs_view(
-            here.pages, chosen, here.view, cursor=cursor, direction=direction, rows_by=rows_by
-        ),
-    )
+    view = reading().view
+    return cached_query(queries.runs_view, chosen, view, cursor=cursor, direction=direction, rows_by=rows_by)
 
 
 def transcript(name: str) -> Transcript:
@@ -286,8 +267,7 @@ def transcript(name: str) -> Transcript:
 
 def sessions() -> tuple[SessionRow, ...]:
     """Return the sessions of the view, the latest first."""
-    here = reading()
-    return cached_query(queries.sessions_in, here.view)
+    return cached_query(queries.sessions_in, reading().view)
 
 
 def session(name: str) -> RunsOfSession | None:
@@ -319,26 +299,19 @@ def _environments(context: Context, chosen: EpisodeFilter) -> tuple[queries.Envi
 
 def environment(name: str, chosen: EpisodeFilter = EVERY_EPISODE) -> queries.EnvironmentStory:
     """Return all about an environment, of its episodes that pass; raises `NotFound`."""
-    here = reading()
-    return cached(
-        ("environment", name, chosen),
-        None,
-        lambda: queries.environment(
-            here.pages,
-            name,
-            split=chosen.split,
-            task=chosen.task,
-            model=chosen.model,
-            outcome=chosen.outcome,
-        ),
+    return cached_query(
+        queries.environment,
+        name,
+        split=chosen.split,
+        task=chosen.task,
+        model=chosen.model,
+        outcome=chosen.outcome,
     )
 
 
 def preview_declare(environment: str, scale: Mapping[str, Any]) -> ScaleAnswer:
     """Return the effect of declaring a scale; nothing is declared."""
-    here = reading()
-    question = ("preview declare", environment, tuple(scale.items()))
-    return cached(question, None, lambda: preview_declared(here.pages, environment, **scale))
+    return cached_query(preview_declared, environment, **scale)
 
 
 # What was done
@@ -392,8 +365,7 @@ def _undoers(entries: Sequence[AuditEntry]) -> dict[str, frozenset[str]]:
 
 def rewards(limit: int = 20, *, everyone: bool) -> tuple[Observation, ...]:
     """Return the latest rewards of this person or of all, newest first."""
-    here = reading()
-    actor = None if everyone else here.pages.actor.name
+    actor = None if everyone else reading().pages.actor.name
     return cached_for_actor(queries.rewards, limit=limit, actor=actor)
 
 
@@ -404,8 +376,7 @@ def setting_changes() -> tuple[queries.SettingChange, ...]:
 
 def inventories() -> tuple[StoredInventory, ...]:
     """Return what agents carry, by machine, the latest import first."""
-    here = reading()
-    return cached("inventories", None, lambda: carried(here.pages, limit=100).machines)
+    return cached_query(carried, limit=100).machines
 
 
 # What would come of it
@@ -413,9 +384,7 @@ def inventories() -> tuple[StoredInventory, ...]:
 
 def preview_batch(rewards: Sequence[BatchLine]) -> queries.BatchPreview:
     """Return the effect of many rewards, and those that are not allowed; nothing is written."""
-    here = reading()
-    question = ("preview batch", tuple(rewards))
-    return cached(question, None, lambda: queries.preview_batch(here.pages, rewards))
+    return cached_query(queries.preview_batch, tuple(rewards))
 
 
 def alerts() -> AlertsView:
