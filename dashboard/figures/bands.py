@@ -6,7 +6,7 @@ The depth of blue-grey means the amount of evidence. The number is inside; gaps 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from core.maths.statistics.confidence import TypeBands
 from core.records.arm import BANDS
@@ -52,7 +52,9 @@ def bands_by_type(types: Sequence[TypeBands], look: Tokens) -> Chart:
         bargap=0.35,
         xaxis=theme.axis(look, range=[0, room], showticklabels=False),
         yaxis=theme.axis(look, autorange="reversed", showticklabels=False, type="category"),
-        annotations=[_name(name, look) for name in names],
+        annotations=[
+            theme.label(look, name, xref="paper", x=0, xanchor="right", xshift=-10, y=name) for name in names
+        ],
     )
     spoken = "; ".join(f"{of_type.type} {_spoken(of_type.counts)}" for of_type in shown)
     return chart_of(
@@ -82,10 +84,6 @@ def _piece(band: int, counts: Sequence[int], names: Sequence[str], look: Tokens,
 def _fits(count: int, room: int) -> bool:
     """Return whether a number fits inside its piece of a bar about 430 px long."""
     return count > 0 and count / room * 430 >= 7 * len(wording.count(count)) + 2
-
-
-def _name(name: str, look: Tokens) -> dict[str, Any]:
-    return theme.label(look, name, xref="paper", x=0, xanchor="right", xshift=-10, y=name)
 
 
 def _spoken(counts: Sequence[int]) -> str:

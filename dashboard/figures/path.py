@@ -28,6 +28,7 @@ _MAX_DAYS: Final = 400
 _APART: Final = 0.035
 """Marks closer than this part of the days shown share a letter."""
 _ALPHABET: Final = Words("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_WEIGHTS: Final = {"reset": 2, "definition": 2, "setting": 1, "model": 1}
 ROW_PX: Final = 66
 _TOP_PX, _BOTTOM_PX = 24, 42
 _NAME_PX: Final = 20
@@ -56,14 +57,12 @@ def lettered(arm_path: ArmPath) -> tuple[tuple[Lettered, ...], int]:
             groups[-1].append(mark)
         else:
             groups.append([mark])
-    by_weight = sorted(groups, key=lambda group: (_weight(group), group[0].at_ms), reverse=True)
+    by_weight = sorted(
+        groups, key=lambda group: (max(_WEIGHTS[mark.kind] for mark in group), group[0].at_ms), reverse=True
+    )
     heaviest = sorted(by_weight[:MAX_LETTERS], key=lambda group: group[0].at_ms)
     events = tuple(Lettered(_ALPHABET[at], tuple(group)) for at, group in enumerate(heaviest))
     return events, len(arm_path.marks) - sum(len(one.marks) for one in events)
-
-
-def _weight(group: Sequence[HistoryMark]) -> int:
-    return max({"reset": 2, "definition": 2, "setting": 1, "model": 1}[mark.kind] for mark in group)
 
 
 def arm_path(
@@ -82,7 +81,8 @@ def arm_path(
     shown = _thinned(history.path)
     letters, _ = lettered(history)
     mark = look.types[arm_type].mark
-    broken = [] if change is None or not _is_within(history.path, change) else [change]
+    first, last = int(history.path.day[0]), int(history.path.day[-1])
+    broken = [] if change is None or not first <= change.since_ms / DAY_MS <= last + 1 else [change]
     layout = theme.layout(
         look,
         height=_HEIGHT_PX,
@@ -92,7 +92,7 @@ def arm_path(
         yaxis=theme.probability_axis(look, "" if compact else "mean") | {"range": [0, 1.005]},
         shapes=[*(_upright(one, look) for one in letters), *(_break(one.since_ms, look) for one in broken)],
         annotations=[
-            *(_letter(one, look) for one in letters),
+            *(_above(look, f"<b>{one.letter}</b>", one.day) for one in letters),
             *(_moment(one, history.path, look) for one in broken),
             *_last(history.path, look),
         ],
@@ -106,10 +106,6 @@ def arm_path(
     ]
     alt = "".join([_alt(history, key), *(f" A red line: {_broke(one)}." for one in broken)])
     return chart_of(traces, layout, alt=alt, table=_table(history.path, shown))
-
-
-def _is_within(path: Path, change: RecentMean) -> bool:
-    return int(path.day[0]) <= change.since_ms / DAY_MS <= int(path.day[-1]) + 1
 
 
 def _break(since_ms: int, look: Tokens, **more: object) -> dict[str, Any]:
@@ -214,8 +210,8 @@ def _upright(one: Lettered, look: Tokens) -> dict[str, Any]:
     return upright(one.day, line)
 
 
-def _letter(one: Lettered, look: Tokens) -> dict[str, Any]:
-    return theme.label(look, f"<b>{one.letter}</b>", x=one.day, y=1, yref="paper", yanchor="bottom", yshift=2)
+def _above(look: Tokens, words: str, day: float, **more: object) -> dict[str, Any]:
+    return theme.label(look, words, x=day, y=1, yref="paper", yanchor="bottom", yshift=2, **more)
 
 
 def _last(path: Path, look: Tokens) -> list[dict[str, Any]]:
@@ -345,8 +341,7 @@ def _counts(arm: EvidenceArm) -> str:
 
 def _moment_of(since_ms: int, look: Tokens) -> dict[str, Any]:
     words = wording.minute(since_ms, year_of_ms=since_ms)
-    at = since_ms / DAY_MS
-    return theme.label(look, words, x=at, y=1, yref="paper", yanchor="bottom", yshift=2, color=look.red)
+    return _above(look, words, since_ms / DAY_MS, color=look.red)
 
 
 def _hover_of(one: DayShare) -> str:

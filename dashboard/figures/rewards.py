@@ -41,7 +41,10 @@ def distribution(story: EnvironmentStory, look: Tokens, *, compact: bool = False
         "y": single([bar.n for bar in bars]),
         "width": single(widths),
         "marker": {
-            "color": [look.other_arms if _is_off(bar) else look.chart_accent for bar in bars],
+            "color": [
+                look.other_arms if None in {bar.normalised_lo, bar.normalised_hi} else look.chart_accent
+                for bar in bars
+            ],
             "line": {"width": 0},
         },
         "hovertext": [f"<b>{_range(bar)}</b><br>{wording.things(bar.n, 'episode')}" for bar in bars],
@@ -96,10 +99,6 @@ def _ends(values: Sequence[float]) -> tuple[float, float]:
     low, high = min(values), max(values)
     room = (high - low or 1.0) * 0.03
     return low - room, high + room
-
-
-def _is_off(bar: Bar) -> bool:
-    return bar.normalised_lo is None or bar.normalised_hi is None
 
 
 def _range(bar: Bar) -> str:

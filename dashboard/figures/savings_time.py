@@ -86,12 +86,12 @@ def money_time(money: MoneySaved, over: SavingsOverTime, look: Tokens, *, compac
     path = _total(
         money.total, over, name="money saved", axis="saved, at the prices set", words=words, limits=limits
     )
-    return _drawing(replace(path, end=partial(_short_money, currency=money.currency)), look, compact)
-
-
-def _short_money(amount: float, currency: str) -> str:
-    """Return an amount of money in the same words as the page, as long as there is room."""
-    return wording.money(amount, currency, None if abs(amount) < _ROOMY else 0)
+    # In the same words as the page, as long as there is room.
+    return _drawing(
+        replace(path, end=lambda amount: words(amount, decimals=None if abs(amount) < _ROOMY else 0)),
+        look,
+        compact,
+    )
 
 
 def _total(
@@ -311,15 +311,14 @@ def _alt(path: _Path, shown: Ints) -> str:
 def _table(path: _Path, shown: Ints) -> dict[str, list[str | int | float]]:
     return {
         "day, UTC": [wording.day(int(path.day[at]) * DAY_MS) for at in shown],
-        path.name: [_value(path, float(path.value[at])) for at in shown],
+        path.name: [
+            path.wording_of(float(path.value[at])) if np.isfinite(path.value[at]) else wording.MISSING
+            for at in shown
+        ],
         "95% interval": [_limits(path, float(path.lower[at]), float(path.upper[at])) for at in shown],
         "baseline runs": [int(path.n_baseline[at]) for at in shown],
         "selected runs": [int(path.n_selected[at]) for at in shown],
     }
-
-
-def _value(path: _Path, value: float) -> str:
-    return path.wording_of(value) if np.isfinite(value) else wording.MISSING
 
 
 def _limits(path: _Path, lower: float, upper: float) -> str:

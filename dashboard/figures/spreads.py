@@ -49,7 +49,12 @@ def spreads(rows: Sequence[SpreadRow], look: Tokens, *, of: Words, compact: bool
         yaxis=rung_axis(look, len(shown)),
         annotations=_beside(shown, look, row_px, compact=compact),
     )
-    alt = f"Scores of {wording.things(len(shown), of[:-1], of)}: {_spoken(shown)}."
+    spoken = "; ".join(
+        f"{wording.plain(one.name)} {wording.count(one.spread.n)} judged, "
+        f"{wording.percent(one.spread.success.value, 0)} success, {mean(one.spread)}"
+        for one in shown[:6]
+    )
+    alt = f"Scores of {wording.things(len(shown), of[:-1], of)}: {spoken}."
     limits = [(row, one.spread.score.lower, one.spread.score.upper) for row, one in enumerate(shown)]
     lines = intervals(limits, look.chart_accent, shift)
     traces = [_dots(shown, look, shift), lines, _means(shown, look, shift)]
@@ -146,14 +151,6 @@ def _beside(shown: Sequence[SpreadRow], look: Tokens, row_px: int, *, compact: b
         theme.label(look, "judged", xshift=60, **head, **more),
         theme.label(look, "success", xshift=126, **head, **more),
     ]
-
-
-def _spoken(shown: Sequence[SpreadRow]) -> str:
-    return "; ".join(
-        f"{wording.plain(one.name)} {wording.count(one.spread.n)} judged, "
-        f"{wording.percent(one.spread.success.value, 0)} success, {mean(one.spread)}"
-        for one in shown[:6]
-    )
 
 
 def _table(rows: Sequence[SpreadRow]) -> dict[str, list[str | int | float]]:

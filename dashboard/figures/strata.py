@@ -69,7 +69,8 @@ def strata(saved: Savings, look: Tokens, *, compact: bool = False) -> Chart:
             *([] if compact else _heads(look, sizes_px)),
         ],
     )
-    alt = f"Savings with 95% interval in {wording.things(len(shown), 'row')}: {_spoken(shown)}."
+    spoken = "; ".join(f"{wording.plain(row.name)} {_figure(row)}" for row in shown[:4])
+    alt = f"Savings with 95% interval in {wording.things(len(shown), 'row')}: {spoken}."
     shift = 0.2 if compact else 0.0
     traces = [*_lines(shown, look, shift), _marks(shown, look, shift)]
     return chart_of(traces, layout, alt=alt, table=_table(shown))
@@ -215,10 +216,6 @@ def _words_of(row: Stratum) -> str:
     return (
         f"{value}<br>{wording.count(row.n_baseline)} baseline, {wording.count(row.n_selected)} selected runs"
     )
-
-
-def _spoken(shown: Sequence[Stratum]) -> str:
-    return "; ".join(f"{wording.plain(row.name)} {_figure(row)}" for row in shown[:4])
 
 
 def _table(shown: Sequence[Stratum]) -> dict[str, list[str | int | float]]:

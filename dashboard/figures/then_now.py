@@ -70,7 +70,7 @@ def then_now(row: ArmRow, earlier: Earlier | None, look: Tokens, *, ghost: str =
 
 def _traces(row: ArmRow, shapes: _Shapes, look: Tokens) -> list[Trace]:
     now, was, prior, top = shapes
-    mark = look.types[row.type].mark
+    mark, pulls = look.types[row.type].mark, wording.things(row.pulls, "pull")
     inside, height = between(row, points=81)
     shade = curve_line(
         inside, np.minimum(height, top), mark, 0, "solid"
@@ -96,7 +96,7 @@ def _traces(row: ArmRow, shapes: _Shapes, look: Tokens) -> list[Trace]:
                 "color": mark,
                 "line": {"width": 1, "color": look.page},
             },
-            hover=[f"<b>now</b><br>{row.words}<br>{_pulls(row)}"],
+            hover=[f"<b>now</b><br>{row.words}<br>{pulls}, confidence {wording.BAND_WORDS[row.band]}"],
             cliponaxis=False,
         ),
     ]
@@ -107,38 +107,39 @@ def _names(
 ) -> list[dict[str, Any]]:
     """Return each curve's name where it can be read; later names move up from those already placed."""
     now, was, prior, top = shapes
+    at, peak = _peak(now)
     notes = [
         theme.label(
             look,
             f"<b>now {wording.mean(row.mean)}</b>",
-            x=_peak(now)[0],
-            y=min(_peak(now)[1], top * 0.95),
+            x=at,
+            y=min(peak, top * 0.95),
             yanchor="bottom",
             yshift=3,
-            xanchor=_side(_peak(now)[0]),
+            xanchor="left" if at < 0.1 else "right" if at > 0.9 else "center",
         )
     ]
-    places = _Places(top, [_peak(now)])
+    places = _Places(top, [(at, peak)])
     if was is not None and earlier is not None:
         mean = earlier[0] / (earlier[0] + earlier[1])
         x, y = _peak(was)
-        goes_right = (0.25 <= x <= 0.75 and x >= _peak(now)[0]) or x < 0.25
+        goes_right = (0.25 <= x <= 0.75 and x >= at) or x < 0.25
         side = "left" if goes_right else "right"
         name = _named(look, f"{earlier[2]} {wording.mean(mean)}", x, places.free(x, y), side)
         notes.append({**name, "xshift": 12 if goes_right else -12})
-    x = 0.015 if _peak(now)[0] > 0.5 else 0.985
+    x = 0.015 if at > 0.5 else 0.985
     y = places.free(x, float(np.interp(x, *prior)))
     text = f"{ghost} {wording.beta(row.prior_alpha, row.prior_beta)}"
     notes.append(_named(look, text, x, y, "left" if x < 0.5 else "right"))
     low, high = wording.interval(row.lower, row.upper).split("–")
-    for limit, at, anchor, shift in ((low, row.lower, "right", -8), (high, row.upper, "left", 8)):
-        inward = at < 0.08 if anchor == "right" else at > 0.92
+    for limit, end, anchor, shift in ((low, row.lower, "right", -8), (high, row.upper, "left", 8)):
+        inward = end < 0.08 if anchor == "right" else end > 0.92
         notes.append(
             theme.label(
                 look,
                 limit,
                 size=theme.AXIS_PX,
-                x=at,
+                x=end,
                 y=-_GROUND / 2 * top,
                 xanchor={"right": "left", "left": "right"}[anchor] if inward else anchor,
                 xshift=-shift if inward else shift,
@@ -170,14 +171,6 @@ def _named(look: Tokens, text: str, x: float, y: float, side: str) -> dict[str, 
 def _peak(shape: Curve) -> tuple[float, float]:
     index = int(shape[1].argmax())
     return float(shape[0][index]), float(shape[1][index])
-
-
-def _side(x: float) -> str:
-    return "left" if x < 0.1 else "right" if x > 0.9 else "center"
-
-
-def _pulls(row: ArmRow) -> str:
-    return f"{wording.things(row.pulls, 'pull')}, confidence {wording.BAND_WORDS[row.band]}"
 
 
 def _alt(row: ArmRow, earlier: Earlier | None, ghost: str) -> str:

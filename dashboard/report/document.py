@@ -145,7 +145,11 @@ def _first(facts: Facts) -> Section:
 
 def _sections(facts: Facts) -> tuple[Section, ...]:
     return (
-        _attention(facts),
+        Section(
+            title="Needs attention",
+            query=facts.questions["overview"],
+            lines=_claims(facts) or ("Nothing needs a look.",),
+        ),
         _key_figures(facts),
         _savings(facts),
         *_beside_savings(facts),
@@ -181,14 +185,6 @@ def _claims(facts: Facts) -> tuple[str, ...]:
         for item in facts.overview.attention
     ]
     return tuple(f"**{claim.claim}**: {claim.evidence}" for claim in claims)
-
-
-def _attention(facts: Facts) -> Section:
-    return Section(
-        title="Needs attention",
-        query=facts.questions["overview"],
-        lines=_claims(facts) or ("Nothing needs a look.",),
-    )
 
 
 def _key_figures(facts: Facts) -> Section:
