@@ -89,7 +89,7 @@ class Gate:
         """Return the answer in place of a page, or None for an admitted request."""
         path = scope["path"]
         if scope["type"] == "http":
-            if path == _SIGN_OUT and not _is_own(scope):
+            if path == _SIGN_OUT and Headers(scope=scope).get("sec-fetch-site", "none") not in _BY_OWN_PAGE:
                 return PlainTextResponse("Sign out on a page of armscope.\n", status_code=403)
             code = QueryParams(scope["query_string"]).get("error") if path == _BACK else None
             if code is not None:  # Streamlit would lead back to the sign-in page without a word
@@ -162,11 +162,6 @@ def _admitted(presented: Presented) -> tuple[Actor, SignInState | None]:
     except Unidentified:
         note_denied(context.store, None, "identify", context.clock())
         return who.NO_USER, who.sign_in_state(context, presented.session)
-
-
-def _is_own(scope: Scope) -> bool:
-    """Return False if the browser reports a page of another site as the source of the request."""
-    return Headers(scope=scope).get("sec-fetch-site", "none") in _BY_OWN_PAGE
 
 
 def is_for_people(scope: Scope) -> bool:

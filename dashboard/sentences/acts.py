@@ -111,6 +111,7 @@ def consequence(columns: ArmColumns, settings: LearnerSettings) -> Words:
 
 def effect_table(before: ArmBelief, after: ArmBelief, *, n_arms: int) -> dict[str, list[Markdown]]:
     """Before, after and change of one arm, as the small table of the reward form says it, in Markdown."""
+    pulls = after.pulls - before.pulls
     widths = (before.upper - before.lower, after.upper - after.lower)
     rows: list[tuple[Words, ...]] = [
         (
@@ -128,7 +129,7 @@ def effect_table(before: ArmBelief, after: ArmBelief, *, n_arms: int) -> dict[st
             Words("confidence"),
             f"{wording.band(before.band)}, {wording.things(before.pulls, 'pull')}",
             f"{wording.band(after.band)}, {wording.things(after.pulls, 'pull')}",
-            _pulls_change(after.pulls - before.pulls),
+            Words(f"{wording.change(pulls)} pull{'' if abs(pulls) == 1 else 's'}" if pulls else "none"),
         ),
         (
             f"rank among {wording.count(n_arms)}",
@@ -151,10 +152,6 @@ def effect_table(before: ArmBelief, after: ArmBelief, *, n_arms: int) -> dict[st
         "after": [row[2] if row[1] == row[2] else f"**{row[2]}**" for row in rows],
         "change": [row[3] for row in rows],
     }
-
-
-def _pulls_change(delta: int) -> Words:
-    return Words("none" if delta == 0 else f"{wording.change(delta)} pull{'' if abs(delta) == 1 else 's'}")
 
 
 def _places(delta: int) -> Words:

@@ -113,7 +113,8 @@ def _worded(  # noqa: PLR0911, PLR0912 - one per action
             return f"{verb} {_arm_of(detail, foreign)}{_reward_of(detail)} by hand"
         case "reset":
             number = _int_of(detail, "arms")
-            return f"reset {'arms' if number is None else wording.things(number, 'arm')}{_to(detail)}"
+            to = {"uniform": " to Beta(1, 1)", "prior": " to their priors"}.get(str(detail.get("to")), "")
+            return f"reset {'arms' if number is None else wording.things(number, 'arm')}{to}"
         case "repair":
             number, arms = _int_of(detail, "observations"), _int_of(detail, "arms")
             of = Words("" if arms is None else f" of {wording.things(arms, 'arm')}")
@@ -200,10 +201,6 @@ def _credited_arms(detail: Detail) -> Words:
     number = _int_of(detail, "arms")
     arms = "arms" if number is None else wording.things(number, "arm")
     return Words("no arm" if detail.get("rule") == "off" else arms)
-
-
-def _to(detail: Detail) -> Words:
-    return {"uniform": " to Beta(1, 1)", "prior": " to their priors"}.get(str(detail.get("to")), "")
 
 
 def _imported(detail: Detail) -> Words:

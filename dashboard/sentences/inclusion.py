@@ -18,7 +18,8 @@ def worth(
 ) -> Words:
     """Return the break-even of an arm at its cost, as Markdown."""
     cost = "unknown cost" if token_cost is None else wording.things(token_cost, "token")
-    chance = f" Its chance of inclusion is **{chance_words(one.chance)}**{_error(one.chance_error)}."
+    error = f" (standard error {error_words(one.chance_error)})" if one.chance_error else ""
+    chance = f" Its chance of inclusion is **{chance_words(one.chance)}**{error}."
     if one.no_break_even == "not_offered":
         return f"**Not in {_runs(inclusion)}**, so it has no chance of inclusion and no break-even yet."
     if is_excluded(one):
@@ -33,11 +34,6 @@ def worth(
         f"Its break-even is use in **{of_hundred(one.break_even)} of 100 runs**, at its {cost}. "
         f"{_mean_words(one, year_of_ms)}{chance}"
     )
-
-
-def _error(chance_error: float | None) -> Words:
-    """Return the standard error of a simulated chance, in brackets; empty for a certain chance."""
-    return f" (standard error {error_words(chance_error)})" if chance_error else Words("")
 
 
 def error_words(chance_error: float | None) -> Words:

@@ -356,8 +356,16 @@ def environments_table(planted: Mapping[str, World] = MappingProxyType({})) -> T
     """Return the table of environments on a page; a demo's with ``planted`` truth on request."""
     shown = ENVIRONMENTS.plus(
         state=text("state", _state, width=96),
-        planted=text("planted", lambda one: _planted(planted.get(one.environment)), width=230),
-        findings=text("found", _findings, width=176),
+        planted=text(
+            "planted",
+            lambda one: planted_words(planted[one.environment]) if one.environment in planted else "",
+            width=230,
+        ),
+        findings=text(
+            "found",
+            lambda one: ", ".join(FINDING_WORDS[kind].lower() for kind in by_gravity(one.findings)) or "none",
+            width=176,
+        ),
         models=text("models", lambda one: ", ".join(one.models), width=130),
     ).but(
         success=_rate,
@@ -370,14 +378,6 @@ def environments_table(planted: Mapping[str, World] = MappingProxyType({})) -> T
     first = ("state", "environment", "planted", "n", "success", "success_interval")
     names = (*first, "average", "average_interval", "pattern", "findings", "scale", "models")
     return shown.only(*(name for name in names if planted or name != "planted"))
-
-
-def _findings(one: EnvironmentSummary) -> str:
-    return ", ".join(FINDING_WORDS[kind].lower() for kind in by_gravity(one.findings)) or "none"
-
-
-def _planted(world: World | None) -> str:
-    return "" if world is None else planted_words(world)
 
 
 def gravity(one: EnvironmentSummary) -> int:

@@ -38,7 +38,8 @@ def runs(view: RunsView, *, newest: bool, narrowed: bool) -> Sentence:
         return composed(Phrase("No run"), " passes the filters." if narrowed else " lies in this span.")
     n_arms = sum(row.n_arms for row in rows) / len(rows)
     silent = [row for row in rows if row.outcome != "observed"]
-    parts: list[str | Phrase] = [_which(len(rows), newest=newest, narrowed=narrowed), Phrase(_arms(n_arms))]
+    arms = Phrase(wording.things(round(n_arms), "arm"))
+    parts: list[str | Phrase] = [_which(len(rows), newest=newest, narrowed=narrowed), arms]
     were = "was" if round(n_arms) == 1 else "were"
     parts.append(f" {were} in on average; " if len(rows) > 1 else f" {were} in; ")
     if not silent:
@@ -47,10 +48,6 @@ def runs(view: RunsView, *, newest: bool, narrowed: bool) -> Sentence:
         )
     n_silent = "it" if len(rows) == 1 else wording.things(len(silent), "run")
     return composed(*parts, Phrase(n_silent), f" {_why(silent)}, so nothing was learned.")
-
-
-def _arms(n_arms: float) -> Words:
-    return wording.things(round(n_arms), "arm")
 
 
 def _which(n_runs: int, *, newest: bool, narrowed: bool) -> Words:

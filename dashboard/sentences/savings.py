@@ -67,26 +67,23 @@ def path_note(saved: Savings, weeks: Sequence[WeekSaved] = ()) -> Words:
 def money_line(saved: Savings) -> Markdown:
     """Return tokens and money that all selected runs saved, with their intervals, in Markdown."""
     start = "Under the present policy" if saved.policies[1:] else "In all"
-    words = _total_words(f"{start}, selected runs saved", saved.tokens, _tokens, wording.count_interval)
+    words = _total_words(
+        f"{start}, selected runs saved",
+        saved.tokens,
+        lambda amount: f"{wording.count(amount)} tokens",
+        wording.count_interval,
+    )
     if saved.money is None:
         return f"{words} No price is set for any of these models, so no money is named."
+    currency = saved.money.currency
     words += " " + _total_words(
-        "At the prices set that is", saved.money.total, *_in_money(saved.money.currency)
-    )
-    cache = cache_line(saved.money) if saved.money.is_known else Markdown("")
-    return f"{words} {unbilled(saved.money)} {cache}".strip()
-
-
-def _in_money(currency: str) -> tuple[Callable[[float], Markdown], Callable[[float, float], Markdown]]:
-    """Return the words of an amount and of an interval in a currency."""
-    return (
+        "At the prices set that is",
+        saved.money.total,
         lambda amount: wording.literal(wording.money(amount, currency)),
         lambda low, high: wording.literal(wording.money_interval(low, high, currency)),
     )
-
-
-def _tokens(amount: float) -> Words:
-    return f"{wording.count(amount)} tokens"
+    cache = cache_line(saved.money) if saved.money.is_known else Markdown("")
+    return f"{words} {unbilled(saved.money)} {cache}".strip()
 
 
 def _total_words(

@@ -31,14 +31,13 @@ def search(answer: SearchAnswer) -> Sentence:
     if not answer.hits:
         return composed(Phrase("Nothing"), f" was found for “{words}”.")
     counts = Counter(one.kind for one in answer.hits)
-    parts = [_counted(kind, n, is_cut=kind in answer.more) for kind, n in counts.items()]
+    parts = [
+        Words(f"{'more than ' if kind in answer.more else ''}{wording.things(n, *_NAMES[kind])}")
+        for kind, n in counts.items()
+    ]
     return composed(
         Phrase(wording.listed(parts)), f" {'was' if len(answer.hits) == 1 else 'were'} found for “{words}”."
     )
-
-
-def _counted(kind: SearchKind, n: int, *, is_cut: bool) -> Words:
-    return Words(f"{'more than ' if is_cut else ''}{wording.things(n, *_NAMES[kind])}")
 
 
 def searched(answer: SearchAnswer) -> Markdown:

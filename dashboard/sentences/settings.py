@@ -13,7 +13,6 @@ import numpy as np
 from core.explained import NOT_OFFERED, chance_words
 from core.explained.prices import prices_text
 from core.flows.queries import SettingsPreview
-from core.maths.statistics.bias import Readiness
 from core.maths.statistics.cheapest import READ_RATIO, WRITE_RATIO, PromptCosts, PromptKind
 from core.records import savings_words
 from core.records.arm import ARM_TYPES
@@ -335,7 +334,12 @@ def setting_effects(shown: SettingsPreview) -> list[Markdown]:
     if after.priors != before.priors:
         parts.append(_beliefs(shown))
     if shown.ready is not None:
-        parts.append(_ready(*shown.ready))
+        was, now = shown.ready
+        parts.append(
+            f"Of {wording.things(now.n, 'evaluation')}, **{wording.count(now.n_sft)}** would be ready for "
+            f"fine-tuning instead of {wording.count(was.n_sft)}, and **{wording.count(now.n_preference)}** for "
+            f"preference pairs instead of {wording.count(was.n_preference)}."
+        )
     held = ("graders", "evaluation_credit", "weight_by_agreement")
     if any(getattr(after, name) != getattr(before, name) for name in held):
         parts.append(Words("It applies to evaluations from then on; stored ones keep their weight."))
@@ -386,14 +390,6 @@ def _cheapest(costs: PromptCosts) -> Words:
         f"{rates.calls_per_run:,.1f} model calls a run. Its arms cost as much as {costs.cost[first]:,.0f} "
         f"input tokens a session, {others}. {by}: a cached read costs {costs.read_ratio:.3g} of the input price, a "
         f"cache write {costs.write_ratio:.3g}."
-    )
-
-
-def _ready(before: Readiness, after: Readiness) -> Words:
-    return (
-        f"Of {wording.things(after.n, 'evaluation')}, **{wording.count(after.n_sft)}** would be ready for "
-        f"fine-tuning instead of {wording.count(before.n_sft)}, and **{wording.count(after.n_preference)}** for "
-        f"preference pairs instead of {wording.count(before.n_preference)}."
     )
 
 

@@ -95,18 +95,15 @@ def _unbroken(words: Words) -> Words:
 def heat_legend(look: Tokens, runs: Sequence[RunRow]) -> None:
     """Show the legend of a heat map's cells, and of the marks above its columns, as far as they occur."""
     ground = f':color[■]{{foreground="{look.heat_rewarded}"}}'
+    classes = {run.run_class for run in runs}
     items: list[Words] = [
         f"{ground} rewarded 1",
         Words("× penalised 0"),
         Words("◆ by hand"),
         Words("– in, not judged"),
         Words("· left out"),
-        *(f"**{CLASS_MARKS[kind]}** above a column: {kind} run" for kind in CLASS_MARKS if _any(runs, kind)),
+        *(f"**{CLASS_MARKS[kind]}** above a column: {kind} run" for kind in CLASS_MARKS if kind in classes),
     ]
     if any(run.outcome not in {"observed", "passive"} for run in runs):
         items.append(Words("–\u2060 above a column: nothing learned"))
     st.markdown(f":small[{' &emsp; '.join(_unbroken(item) for item in items)}]")
-
-
-def _any(runs: Sequence[RunRow], run_class: str) -> bool:
-    return any(run.run_class == run_class for run in runs)

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 import pyarrow as pa
 import streamlit as st
 
+from core.formats.strict import utc_ms_of
 from core.records.arm import MICRO
 from core.records.run_query import RunSide
 from core.records.sides import ComparedArm, ComparedSides, SideArm, SideRuns
@@ -141,14 +142,10 @@ def _span_name(first: str | None, last: str | None) -> Words:
     >>> _span_name(None, "2026-01-31"), _span_name("2026-02-01", None), _span_name(None, None)
     ('until 31 Jan 2026', 'since 1 Feb 2026', 'all runs')
     """
-    ends = [None if day is None else _words_of(day) for day in (first, last)]
+    ends = [None if day is None else wording.day(utc_ms_of(day)[0]) for day in (first, last)]
     if ends[0] is None:
         return Words("all runs" if ends[1] is None else f"until {ends[1]}")
     return Words(f"since {ends[0]}" if ends[1] is None else f"{ends[0]} – {ends[1]}")
-
-
-def _words_of(day: str) -> Words:
-    return wording.day(int(datetime.fromisoformat(f"{day}T00:00+00:00").timestamp()) * 1000)
 
 
 def compared(sides: NamedSides) -> ComparedSides:

@@ -17,7 +17,7 @@ from dashboard.reading import reading
 from dashboard.sentences import fleet as sentences
 from dashboard.widgets import address, parts
 from dashboard.widgets.fields import begin_again, choice, matches
-from dashboard.widgets.opening import clicked_row
+from dashboard.widgets.opening import clicked_row, fresh, opened
 from dashboard.widgets.parts import muted
 from dashboard.widgets.tables import by_head, config_of, frame_of, shown_table
 
@@ -31,29 +31,19 @@ Which = Literal["all", "need"]
 _WHICH: Final[dict[Which, str]] = {"all": "All", "need": "Need attention"}
 
 PAGE: Final = 50
-_KEY: Final = "fleet table"
-_OPENED: Final = "fleet opened"
 _NOW: Final = "fleet opened now"
 _PHONE: Final = {"state": 128, "name": 120, "alarms": 120}
 
 
-def _by_need(one: LearnerSummary) -> tuple[object, ...]:
-    return STATES.index(one.state), -len(one.alarms)
-
-
 _ORDERS: Final[dict[str, Callable[[LearnerSummary], tuple[object, ...]]]] = {
-    "Need first": _by_need,
+    "Need first": lambda one: (STATES.index(one.state), -len(one.alarms)),
     "Name": lambda _: (),
-    "Last run": lambda one: (one.last_run is None, _descending(one.last_run or "")),
+    "Last run": lambda one: (one.last_run is None, [-ord(character) for character in one.last_run or ""]),
     "Most runs": lambda one: (one.runs is None, -(one.runs or 0)),
     "Most saved": lambda one: (one.tokens_saved is None, -(one.tokens_saved or 0)),
     "Least saved": lambda one: (one.tokens_saved is None, one.tokens_saved or 0),
 }
 """Sort keys of learners, then by name; learners without the figure come last."""
-
-
-def _descending(text: str) -> tuple[int, ...]:
-    return tuple(-ord(character) for character in text)
 
 
 def chosen(rows: Sequence[LearnerSummary]) -> list[LearnerSummary]:
@@ -93,7 +83,7 @@ def table(rows: Sequence[LearnerSummary], *, n_learners: int) -> None:
         alarms=sentences.alarms,
         last=lambda one: wording.written_minute(one.last_run, year_of_ms=now_ms),
     )
-    key = f"{_KEY} {st.session_state.get(_OPENED, 0)}"
+    key = fresh("fleet table")
     shown_table(
         frame_of(described, shown),
         config_of(described),
@@ -133,7 +123,7 @@ def _choose(key: str, names: Sequence[str]) -> None:
     """Note whose row was clicked, before the page is drawn again."""
     row = clicked_row(st.session_state.get(key), rest="state", key=key)
     if row is not None and row < len(names):
-        st.session_state[_OPENED] = st.session_state.get(_OPENED, 0) + 1
+        opened()
         st.session_state[_NOW] = names[row]
 
 

@@ -89,7 +89,9 @@ def _let_in(rows: Sequence[MemberRow]) -> Change | Words:
         "Name, as colleagues write it",
         key=key("name"),
         max_chars=MAX_MEMBER_CHARS,
-        placeholder="optional with an e-mail" if _is_by_email() else "Kim Doe",
+        placeholder="optional with an e-mail"
+        if st.session_state.get(key("known"), "email") == "email"
+        else "Kim Doe",
         autocomplete="off",
     ).strip()
     known = choice("Known there by", _KNOWN_WORDS, "email", key=key("known"), bound=False, labelled=True)
@@ -145,10 +147,6 @@ def _issuer(rows: Sequence[MemberRow]) -> str:
             autocomplete="off",
         )
     return issuer.strip()
-
-
-def _is_by_email() -> bool:
-    return bool(st.session_state.get(key("known"), "email") == "email")
 
 
 def _of_member(doing: Doing, rows: Sequence[MemberRow]) -> Change | Words:

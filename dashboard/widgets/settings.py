@@ -409,14 +409,10 @@ def fields() -> Drafts:
     return Drafts(base=base, changes=changes, problems=problems)
 
 
-def _cells(n_fields: int) -> list[Any]:
-    """Places for small fields, two in a row."""
-    return [cell for _ in range(-(-n_fields // 2)) for cell in st.columns(2, gap="medium")]
-
-
 def _draw_group(notes: dict[str, Markdown]) -> None:
     """Draw the fields of a group, each with what is wrong with it ("" = nothing)."""
-    cells = iter(_cells(sum(name in _SMALL for name in notes)))
+    n_rows = -(-sum(name in _SMALL for name in notes) // 2)
+    cells = iter([cell for _ in range(n_rows) for cell in st.columns(2, gap="medium")])
     for name, problem in notes.items():
         words = sentences.SETTING_WORDS[name]
         with next(cells) if name in _SMALL else st.container():

@@ -16,7 +16,7 @@ from dashboard.sentences.carried import WHICH, Which
 from dashboard.widgets.fields import choice
 from dashboard.widgets.parts import RIGHT, command, muted, panel, section, sentence, small, small_table
 from dashboard.widgets.tables import shown_table
-from dashboard.wording import Markdown, Words
+from dashboard.wording import Words
 
 SHOWN: Final = "carried"
 GROUP: Final = "carried_from"
@@ -49,6 +49,11 @@ _HELP: Final = {
     "since": "The file's change, or the first session that shows it",
 }
 _WORDS: Final = frozenset(("from", "last use", "agent"))
+_NOTHING: Final[dict[Which, Words]] = {
+    "unused": Words("Every item that was on offer was used."),
+    "proposed": Words("Nothing is proposed. Each item says why under All."),
+    "all": Words("No item."),
+}
 _MOST_GROUPS: Final = 15
 
 
@@ -101,7 +106,7 @@ def table(stored: StoredInventory) -> None:
     if chosen:
         _items(chosen, stored.at_ms)
     else:
-        muted(_nothing(which))
+        muted(_NOTHING[which])
     st.markdown(small(sentences.carried_note(stored)))
 
 
@@ -135,14 +140,6 @@ def _machines() -> None:
             label_visibility="collapsed",
             width=240,
         )
-
-
-def _nothing(which: Which) -> Markdown:
-    return {
-        "unused": Words("Every item that was on offer was used."),
-        "proposed": Words("Nothing is proposed. Each item says why under All."),
-        "all": Words("No item."),
-    }[which]
 
 
 def _items(chosen: Sequence[CarriedItem], year_of_ms: int) -> None:

@@ -16,7 +16,7 @@ import streamlit as st
 from core import explained
 from core.errors import ArmscopeError, Conflict, InvalidReward, NotApplicable, UnknownArm, UnknownRun
 from core.flows.queries import RewardPreview, RunArm, RunStory
-from core.records.observation import MAX_REASON_CHARS, OUTCOME_REWARDS, Observation
+from core.records.observation import MAX_REASON_CHARS, OUTCOME_REWARDS
 from dashboard import actions, pages, queries, wording
 from dashboard.actions import RewardForm
 from dashboard.figures.densities import before_after
@@ -29,6 +29,7 @@ from dashboard.widgets.parts import both_ends, gray, muted, paragraphs, section,
 from dashboard.widgets.results import offered_undo, result, way_back
 from dashboard.widgets.rewards import filled
 from dashboard.widgets.rewards.filled import Fields
+from dashboard.widgets.run.judging import newest, newest_id
 from dashboard.wording import Markdown, Words
 
 Field = Literal["arm", "outcome", "run", "kind"]
@@ -163,22 +164,16 @@ def _form_of(fields: Fields, run: str | None, story: RunStory | None) -> RewardF
     value = _value(fields)
     if fields.arm is None or value is None:
         return None
-    newest = None if story is None else _newest(story, fields.arm)
+    newest = "" if story is None else newest_id(story, fields.arm)
     return RewardForm(
         arm=fields.arm,
         value=value,
         reason=fields.why.strip() or None,
         run=run,
         correct=run is not None and fields.kind == "Correction",
-        seen=filled.known_newest("" if newest is None else newest.id),
+        seen=filled.known_newest(newest),
         key=filled.form_key(),
     )
-
-
-def _newest(story: RunStory, arm: str | None) -> Observation | None:
-    """Return the latest active manual reward of an arm in a run."""
-    rows = next((one.by_hand for one in story.arms if one.arm == arm), ())
-    return next((row for row in rows if not row.undone), None)
 
 
 def _field_of(problem: ArmscopeError, *, correct: bool) -> Field:
@@ -349,11 +344,11 @@ def _beside(filled: Filled) -> Markdown:
 
 def _meanwhile(filled: Filled, refused: _Refused) -> Markdown:
     """Return who was quicker, and that another click is needed."""
-    newest = None if filled.story is None else _newest(filled.story, filled.fields.arm)
-    if newest is None:
+    row = None if filled.story is None else newest(filled.story, filled.fields.arm)
+    if row is None:
         return wording.literal(refused.why)
-    words = sentences.rewarded_by_hand(newest, reading().context.clock())
-    replaces = newest.kind == "correction" and filled.fields.kind == "Correction"
+    words = sentences.rewarded_by_hand(row, reading().context.clock())
+    replaces = row.kind == "correction" and filled.fields.kind == "Correction"
     return f"Not sent: **{words}**. Send again to {'replace it' if replaces else 'add yours'}"
 
 

@@ -15,7 +15,7 @@ import streamlit as st
 
 from core import explained
 from core.errors import ArmscopeError, Conflict, InvalidBatch
-from core.flows.queries import BatchPreview, LineEffect, RunArm, RunStory
+from core.flows.queries import BatchPreview, RunArm, RunStory
 from core.records.batch import MAX_BATCH, BatchLine
 from core.records.observation import MAX_REASON_CHARS, Observation, RewardOutcome
 from dashboard import actions, queries, wording
@@ -135,7 +135,7 @@ def latest_reward(arm: RunArm) -> Observation | None:
     return next((row for row in arm.by_hand if not row.undone), None)
 
 
-def newest(story: RunStory, arm: str) -> Observation | None:
+def newest(story: RunStory, arm: str | None) -> Observation | None:
     """Return the latest active manual reward of an arm, by the arm's name."""
     return next((latest_reward(one) for one in story.arms if one.arm == arm), None)
 
@@ -243,8 +243,8 @@ def _for_all(story: RunStory, arms: Sequence[RunArm], marks: Marks) -> None:
                 word,
                 key=f"judge all {outcome}",
                 type="tertiary",
-                on_click=_mark_all,
-                args=(story, outcome),
+                on_click=_mark,
+                args=(story, dict.fromkeys((arm.arm for arm in arms), outcome)),
             )
         st.button(
             "Clear",
@@ -287,10 +287,6 @@ def _record(story: RunStory, arm: RunArm, marks: Marks) -> Markdown:
     return small(f"{words}; {by_hand}")
 
 
-def _mark_all(story: RunStory, outcome: RewardOutcome) -> None:
-    _mark(story, {arm.arm: outcome for arm in judged(story)})
-
-
 def _chosen(story: RunStory, arm: str, key: str) -> None:
     _mark(story, {arm: st.session_state[key]})
 
@@ -331,7 +327,12 @@ def _effects(preview: BatchPreview, previous: Mapping[str, float | None]) -> Non
     small_table(
         {
             "arm": [chipped(line.arm) for line in lines],
-            "reward": [_reward_words(line, previous[line.arm]) for line in lines],
+            "reward": [
+                sentences.replaced_reward(
+                    previous[line.arm] if line.kind == "correction" else None, line.reward
+                )
+                for line in lines
+            ],
             "mean": [
                 f"{before} → {after}" if line.in_present_epoch else "stays: a reset came after this run"
                 for line, (before, after) in zip(lines, means, strict=True)
@@ -351,13 +352,9 @@ def _previous_rewards(story: RunStory) -> dict[str, float | None]:
     return {arm.arm: corrected.get(arm.arm, arm.reward) for arm in story.arms}
 
 
-def _reward_words(line: LineEffect, previous: float | None) -> str:
-    return sentences.replaced_reward(previous if line.kind == "correction" else None, line.reward)
-
-
 def _what_it_changed(story: RunStory, done: _Submitted) -> None:
     """Draw the effect of what was sent, with its way back."""
-    reward = _latest_reward(story, done)
+    reward = next((row for _, row in story.by_hand if row.id == done.last), None)
     is_undone = reward is not None and reward.undone
     with both_ends():
         state = "Undone: the record stays, its effect is gone." if is_undone else "Sent."
@@ -370,11 +367,6 @@ def _what_it_changed(story: RunStory, done: _Submitted) -> None:
 def _submitted(story: RunStory) -> _Submitted | None:
     done: _Submitted | None = st.session_state.get(_SUBMITTED)
     return done if done is not None and done.run == story.facts.uid else None
-
-
-def _latest_reward(story: RunStory, done: _Submitted) -> Observation | None:
-    """Return the latest submitted reward as it is now."""
-    return next((row for _, row in story.by_hand if row.id == done.last), None)
 
 
 # Sending
