@@ -21,7 +21,6 @@ Answer = TypeVar("Answer")
 
 _TRIES: Final = 5
 _CHANGES: Final = 20
-_COMMAND: Final = "armscope posteriors"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,61 +70,29 @@ def gather(context: Context, view: View) -> Facts:
 def _answers(context: Context, view: View) -> Facts:
     questions: dict[str, Query] = {}
 
-    def ask(
-        name: str, question: str, expression: str, answer: Callable[[], Answer], command: str = ""
-    ) -> Answer:
+    is_present = view.until_ms is None and not view.types
+
+    def ask(question: str, answer: Callable[..., Answer], *of: View | int) -> Answer:
+        name = answer.__name__
+        arguments = ["context", *(view_arguments(one) if isinstance(one, View) else str(one) for one in of)]
         questions[name] = Query(
             number=len(questions) + 1,
             question=question,
-            expression=expression,
-            command=command,
+            expression=f"queries.{name}({', '.join(arguments)})",
+            command="armscope posteriors" if is_present and name in {"belief", "judgements"} else "",
             queried_at_ms=context.clock(),
         )
-        return answer()
+        return answer(context, *of)
 
-    arguments = view_arguments(view)
-    is_present = view.until_ms is None and not view.types
     return Facts(
-        frame=ask("frame", "What is there?", "queries.frame(context)", lambda: queries.frame(context)),
+        frame=ask("What is there?", queries.frame),
         view=view,
-        overview=ask(
-            "overview",
-            "Key figures, most and least used arms, what needs a look",
-            f"queries.overview(context, {arguments})",
-            lambda: queries.overview(context, view),
-        ),
-        savings=ask(
-            "savings",
-            "Baseline against selected runs",
-            f"queries.savings(context, {arguments})",
-            lambda: queries.savings(context, view),
-        ),
-        confidence=ask(
-            "confidence",
-            "How much is known of each arm",
-            f"queries.confidence(context, {arguments})",
-            lambda: queries.confidence(context, view),
-        ),
-        belief=ask(
-            "belief",
-            "What is believed of every arm",
-            f"queries.belief(context, {arguments})",
-            lambda: queries.belief(context, view),
-            _COMMAND if is_present else "",
-        ),
-        judgements=ask(
-            "judgements",
-            "Judgement of every arm",
-            f"queries.judgements(context, {arguments})",
-            lambda: queries.judgements(context, view),
-            _COMMAND if is_present else "",
-        ),
-        changes=ask(
-            "changes",
-            f"The last {_CHANGES} changes",
-            f"queries.changes(context, {_CHANGES})",
-            lambda: queries.changes(context, _CHANGES),
-        ),
+        overview=ask("Key figures, most and least used arms, what needs a look", queries.overview, view),
+        savings=ask("Baseline against selected runs", queries.savings, view),
+        confidence=ask("How much is known of each arm", queries.confidence, view),
+        belief=ask("What is believed of every arm", queries.belief, view),
+        judgements=ask("Judgement of every arm", queries.judgements, view),
+        changes=ask(f"The last {_CHANGES} changes", queries.changes, _CHANGES),
         created_at_ms=context.clock(),
         questions=questions,
     )
