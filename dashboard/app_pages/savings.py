@@ -13,7 +13,7 @@ from dashboard.sentences import achieved
 from dashboard.sentences import gain as gain_sentences
 from dashboard.sentences import savings as sentences
 from dashboard.widgets import savings
-from dashboard.widgets.charts import chart
+from dashboard.widgets.charts import picture
 from dashboard.widgets.parts import (
     how_it_is_computed,
     muted,
@@ -79,11 +79,8 @@ def page() -> None:
 
 def _fold(saved: Savings) -> None:
     """Draw the raw figures, the other ways of counting, and the tests of the draw."""
-    here = reading()
-    figure = pictured_once("tokens", lambda: distributions(saved, here.tokens, compact=here.compact))
     note = "unadjusted: every run with known tokens as it came, smoothed, equal heights"
-    section("Tokens per run", note, table=figure.table, key="tokens")
-    chart(figure, key="tokens")
+    picture("Tokens per run", note, distributions, saved, key="tokens")
     of_runs = (
         gain_sentences.proof(saved.overall),
         achieved.loops_line(saved),
@@ -91,10 +88,8 @@ def _fold(saved: Savings) -> None:
     )
     for line in filter(None, (achieved.sessions_line(saved), achieved.checks_line(saved), *of_runs)):
         muted(line)
-    figure = pictured_once("strata", lambda: strata(saved, here.tokens, compact=here.compact))
     note = "95% intervals for one look; dotted line: mean run"
-    section("Savings, counted in three ways", note, table=figure.table, key="strata")
-    chart(figure, key="strata")
+    picture("Savings, counted in three ways", note, strata, saved, key="strata")
     ways = pictured_once("ways of counting", lambda: to_arrow(sentences.counting_table(saved)))
     small_table(ways, alt="Tokens of both groups, counted in three ways")
     muted(sentences.counting_note(saved))

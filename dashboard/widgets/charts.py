@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from datetime import date, timedelta
 from functools import partial
 from typing import Any, Final
@@ -17,9 +17,11 @@ from dashboard.figures import theme
 from dashboard.figures.chart import Chart
 from dashboard.figures.heatmap import CLASS_MARKS
 from dashboard.figures.theme import Tokens
+from dashboard.reading import pictured_once, reading
 from dashboard.widgets import address
 from dashboard.widgets.opening import fresh, opened
-from dashboard.wording import Words
+from dashboard.widgets.parts import section
+from dashboard.wording import Markdown, Words
 
 _LAST_DAY: Final = 2_900_000
 """A day in the year 9909, the last that a selection may name."""
@@ -28,6 +30,22 @@ _LAST_DAY: Final = 2_900_000
 def chart(shown: Chart, *, key: str) -> None:
     """Show a figure over the full width of its column."""
     st.plotly_chart(shown.figure, theme=None, config=dict(theme.CONFIG), alt=shown.alt, key=key)
+
+
+def picture(
+    title: Markdown,
+    note: Markdown,
+    draw: Callable[..., Chart],
+    *data: object,
+    key: str,
+    of: Hashable = None,
+    **more: object,
+) -> None:
+    """Draw a figure under its head, made once for what it is ``of``; ``more`` as ``draw`` takes it."""
+    here = reading()
+    figure = pictured_once((key, of), lambda: draw(*data, here.tokens, compact=here.compact, **more))
+    section(title, note, table=figure.table, key=key)
+    chart(figure, key=key)
 
 
 def time_chart(shown: Chart, *, key: str) -> None:

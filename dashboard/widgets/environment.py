@@ -18,7 +18,7 @@ from dashboard.reading import pictured_once, reading
 from dashboard.sentences import rewards
 from dashboard.sentences.episode import step_name, step_request, threshold
 from dashboard.widgets import address
-from dashboard.widgets.charts import chart
+from dashboard.widgets.charts import chart, picture
 from dashboard.widgets.fields import choice
 from dashboard.widgets.parts import (
     as_table,
@@ -119,21 +119,16 @@ def figures(environment: EnvironmentStory) -> None:
 
 def spread(environment: EnvironmentStory) -> None:
     """Show how often each total occurred, raw and on the scale."""
-    here = reading()
     if not environment.distribution:
         section("Totals of the episodes")
         muted("No episode was paid, so there are no totals to show.")
         return
-    figure = pictured_once(
-        ("spread", environment.summary.environment, environment.summary.scale),
-        lambda: distribution(environment, here.tokens, compact=here.compact),
-    )
     off = environment.left_out.off_scale
     note = f"scale {rewards.scale_words(environment.summary.scale, declared=environment.summary.declared)}"
     if off:
         note += f"; grey: {wording.things(off, 'episode')} outside it"
-    section("Totals of the episodes", note, table=figure.table, key="spread")
-    chart(figure, key="spread")
+    of = environment.summary.environment, environment.summary.scale
+    picture("Totals of the episodes", note, distribution, environment, key="spread", of=of)
 
 
 def groups(environment: EnvironmentStory) -> None:
@@ -429,7 +424,7 @@ def _key(environment: str, name: str) -> str:
 
 def success_over_time(story: EnvironmentStory) -> None:
     """Draw success over time, in segments of equal numbers of episodes; or a sentence where there are too few."""
-    here, over_time = reading(), story.progress
+    over_time = story.progress
     known = [one for one in over_time.stretches if one.success.value is not None]
     if len(known) < _FEWEST_SEGMENTS or story.summary.success is None:
         section("Success over time")
@@ -440,12 +435,8 @@ def success_over_time(story: EnvironmentStory) -> None:
             else f"A trend needs 20 episodes with a time; there are {wording.count(timed)}."
         )
         return
-    figure = pictured_once(
-        ("going on", story.summary.environment, story.summary.n, hash(over_time.stretches)),
-        lambda: progress(story, here.tokens, compact=here.compact),
-    )
-    section("Success over time", _note(story), table=figure.table, key="going on")
-    chart(figure, key="going on")
+    of = story.summary.environment, story.summary.n, hash(over_time.stretches)
+    picture("Success over time", _note(story), progress, story, key="going on", of=of)
 
 
 def _note(story: EnvironmentStory) -> Markdown:

@@ -18,12 +18,11 @@ from core.records.arm import MICRO
 from core.records.episode_credit import CreditRule, CreditShare
 from dashboard import actions, pages, queries, wording
 from dashboard.figures.episode import COMPACT_COLUMNS, MAX_COLUMNS, episode, per_column
-from dashboard.reading import pictured_once, reading
+from dashboard.reading import reading
 from dashboard.sentences import episode as sentences
 from dashboard.sentences import rewards
 from dashboard.sentences.transcript import how_to_keep
-from dashboard.widgets import address, run_table
-from dashboard.widgets.charts import chart
+from dashboard.widgets import address, charts, run_table
 from dashboard.widgets.fields import choice
 from dashboard.widgets.opening import opening_records
 from dashboard.widgets.paging import neighbour
@@ -190,18 +189,14 @@ def pointed_at(episode: EpisodeView) -> int | None:
 
 def picture(view: EpisodeView) -> None:
     """Draw reward by step and running total; several steps to a column where there are more than fit."""
-    here, at = reading(), pointed_at(view)
+    at = pointed_at(view)
     if not view.steps:
         section("Reward by step")
         muted("No step was recorded.")
         return
-    figure = pictured_once(
-        ("episode", view.uid, at), lambda: episode(view, here.tokens, compact=here.compact, at=at)
-    )
-    each = per_column(len(view.steps), COMPACT_COLUMNS if here.compact else MAX_COLUMNS)
+    each = per_column(len(view.steps), COMPACT_COLUMNS if reading().compact else MAX_COLUMNS)
     note = sentences.picture_note(view, each=each)
-    section("Reward by step", note, table=figure.table, key="episode")
-    chart(figure, key="episode")
+    charts.picture("Reward by step", note, episode, view, key="episode", of=(view.uid, at), at=at)
 
 
 def step_table(episode: EpisodeView) -> None:

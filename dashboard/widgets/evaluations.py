@@ -13,10 +13,10 @@ from core.records.evaluation_page import EvaluationFilter
 from dashboard import queries, wording
 from dashboard.figures.agreement import agreement
 from dashboard.figures.spreads import MOST_ROWS, SpreadRow, spreads
-from dashboard.reading import pictured_once, reading
+from dashboard.reading import reading
 from dashboard.sentences import judging
 from dashboard.sentences.judging import BLOCKER_WORDS, KIND_WORDS, NO_RUBRIC, UNNAMED
-from dashboard.widgets.charts import chart
+from dashboard.widgets.charts import picture
 from dashboard.widgets.fields import filters, lazy_popover, one_arm, one_of, typed
 from dashboard.widgets.parts import (
     as_table,
@@ -122,12 +122,8 @@ def nothing_judged() -> None:
 
 def how_far(report: AgreementReport) -> None:
     """Draw agreement on outcome, label and score."""
-    here = reading()
-    figure = pictured_once(
-        ("agreement", report), lambda: agreement(report, here.tokens, compact=here.compact)
-    )
-    section("Do they agree?", "alpha with 95% interval", table=figure.table, key="agreement")
-    chart(figure, key="agreement")
+    note = "alpha with 95% interval"
+    picture("Do they agree?", note, agreement, report, key="agreement", of=report)
     note = judging.agreement_note(report)
     if note:
         muted(note)
@@ -138,14 +134,9 @@ def how_far(report: AgreementReport) -> None:
 
 def by_rater(watch: BiasWatch, report: AgreementReport) -> None:
     """Show the spread of each rater's scores, and outlier raters."""
-    here = reading()
     rows = [SpreadRow(name=judging.grader_name(one.grader), spread=one.spread) for one in watch.by_grader]
-    figure = pictured_once(
-        ("by rater", watch), lambda: spreads(rows, here.tokens, of="raters", compact=here.compact)
-    )
     note = judging.shown_of(min(len(rows), MOST_ROWS), len(rows)) or "dots: scores by tenths; diamond: mean"
-    section("Who judges, and how", note, table=figure.table, key="by rater")
-    chart(figure, key="by rater")
+    picture("Who judges, and how", note, spreads, rows, key="by rater", of=watch, noun="raters")
     if watch.parting:
         paragraphs(*(judging.parting(one) for one in watch.parting))
     else:
@@ -154,18 +145,9 @@ def by_rater(watch: BiasWatch, report: AgreementReport) -> None:
 
 def by_rubric(watch: BiasWatch) -> None:
     """Show the spread of scores by version of the rubric."""
-    here = reading()
     rows = [SpreadRow(name=judging.rubric_name(one.rubric), spread=one.spread) for one in watch.by_rubric]
-    figure = pictured_once(
-        ("by rubric", watch), lambda: spreads(rows, here.tokens, of="versions", compact=here.compact)
-    )
-    section(
-        "By rubric version",
-        judging.shown_of(min(len(rows), MOST_ROWS), len(rows)),
-        table=figure.table,
-        key="by rubric",
-    )
-    chart(figure, key="by rubric")
+    note = judging.shown_of(min(len(rows), MOST_ROWS), len(rows))
+    picture("By rubric version", note, spreads, rows, key="by rubric", of=watch, noun="versions")
 
 
 def blockers(watch: BiasWatch) -> None:
