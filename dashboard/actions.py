@@ -143,15 +143,10 @@ def sign_out() -> None:
         if here.session is not None:
             issued_ms, now_ms = here.session.issued_ms, here.context.clock()
             end_sessions(here.context.store, here.context.actor, now_ms=now_ms, issued_ms=issued_ms)
-        leave()
+        st.logout()
         return Flash(text="Signed out.")
 
     tried("You are still signed in.", act)
-
-
-def leave() -> None:
-    """Have the browser forget who signed in."""
-    st.logout()
 
 
 def done(flash: Flash, *, at: str = "") -> None:

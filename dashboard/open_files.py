@@ -75,17 +75,14 @@ class OncePerMinute(logging.Filter):
         self._n_silent += 1
         if self._clock() - self._last_s < _QUIET_S:
             return False
-        record.msg, record.args, record.exc_info = _message(self._n_silent), (), None
+        record.msg = (
+            f"no file handles are left ({self._n_silent:,} times since the last such message): close pages, or "
+            "grant more (ulimit -n)"
+        )
+        record.args, record.exc_info = (), None
         record.name = "armscope"  # whose messages the log shows
         self._last_s, self._n_silent = self._clock(), 0
         return True
-
-
-def _message(n_times: int) -> str:
-    return (
-        f"no file handles are left ({n_times:,} times since the last such message): close pages, or grant more "
-        "(ulimit -n)"
-    )
 
 
 def _is_about_handles(record: logging.LogRecord) -> bool:

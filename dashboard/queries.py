@@ -20,7 +20,7 @@ from core.columns import Ints
 from core.errors import ArmscopeError, NotFound
 from core.flows import maintenance, queries
 from core.flows.alerts import alerts as alerts_of
-from core.flows.context import Context, learner_names
+from core.flows.context import Context
 from core.flows.episode import preview_declare as preview_declared
 from core.flows.inventory import carried
 from core.flows.learners import LearnerCache, fleet_version, learners
@@ -141,11 +141,6 @@ def revision() -> queries.Revision:
 
 
 # All learners
-
-
-def known_learners(context: Context) -> tuple[str, ...]:
-    """Return the names of the learners that the reader may see, readable or not."""
-    return learner_names(context)
 
 
 def learner_that_opens() -> str | None:

@@ -259,9 +259,7 @@ def chip(key_type: ArmType, colour: Words) -> Words:
     return f":{colour}-badge[{key_type}]"
 
 
-def type_of(key: str) -> ArmType:
-    """Return type of a stored arm."""
-    return arm_type(key)
+type_of: Final = arm_type
 
 
 # Numbers

@@ -59,26 +59,17 @@ def _figure(title: str, draw: Callable[[bool], Chart], note: str = "") -> Figure
 
 
 @dataclass(frozen=True, kw_only=True)
-class Card:
-    """One key figure."""
-
-    label: str
-    value: str
-    change: str | None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Section:
     """A part of the report; every number in it comes from ``query``. Texts are Markdown, escaped.
 
-    ``folded`` lines explain how the numbers are computed.
+    ``folded`` lines explain how the numbers are computed; ``cards`` are label, value and change of key figures.
     """
 
     title: str
     query: Query
     sentence: Sentence = ()
     lines: tuple[str, ...] = ()
-    cards: tuple[Card, ...] = ()
+    cards: tuple[tuple[str, str, str | None], ...] = ()
     folded: tuple[str, ...] = ()
     figures: tuple[Figure, ...] = ()
     table: Table | None = None
@@ -189,12 +180,10 @@ def _claims(facts: Facts) -> tuple[str, ...]:
 
 def _key_figures(facts: Facts) -> Section:
     overview = facts.overview
-    shown = [overview_sentences.figure_card(figure, overview) for figure in overview.figures]
-    cards = [Card(label=label, value=value, change=change) for label, value, change in shown]
     return Section(
         title="Key figures",
         query=facts.questions["overview"],
-        cards=tuple(cards),
+        cards=tuple(overview_sentences.figure_card(figure, overview) for figure in overview.figures),
         lines=(_bands(facts),),
         figures=(
             _figure(

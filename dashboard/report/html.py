@@ -18,7 +18,7 @@ from dashboard import wording
 from dashboard.figures.chart import Chart
 from dashboard.figures.svg import svg
 from dashboard.figures.theme import DARK, LIGHT, Tokens, channels, numbered
-from dashboard.report.document import LOOK, Card, Figure, Report, Section, Table
+from dashboard.report.document import LOOK, Figure, Report, Section, Table
 from dashboard.report.facts import Query
 from dashboard.sentences import Phrase, Sentence
 
@@ -150,11 +150,11 @@ def _folded(lines: Iterable[str]) -> str:
     return f"<details><summary>How it is computed</summary>{inner}</details>" if inner else ""
 
 
-def _cards(cards: Iterable[Card], source: str) -> str:
+def _cards(cards: Iterable[tuple[str, str, str | None]], source: str) -> str:
     shown = "".join(
-        f"<div><small>{escape(card.label)}{source}</small><b>{escape(card.value)}</b>"
-        f"<small>{escape(card.change or '')}</small></div>"
-        for card in cards
+        f"<div><small>{escape(label)}{source}</small><b>{escape(value)}</b>"
+        f"<small>{escape(change or '')}</small></div>"
+        for label, value, change in cards
     )
     return f'<div class="cards">{shown}</div>' if shown else ""
 

@@ -195,7 +195,7 @@ def no_access() -> None:
                 args=(name,),
             )
         if session is not None:
-            st.button("Sign out", icon=":material/logout:", key="sign out", on_click=actions.leave)
+            st.button("Sign out", icon=":material/logout:", key="sign out", on_click=st.logout)
 
 
 def _message() -> sentences.SignInMessage:
