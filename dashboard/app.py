@@ -121,7 +121,6 @@ def _top_bar(context: Context, frame: Frame, behind: PopoverContainer | None, pa
 
 
 def _footer(context: Context, frame: Frame) -> None:
-    """Show where the data are, and the time zone."""
     located = context.store.location
     location = wording.literal(located.short if isinstance(located, Server) else frame.database)
     read = "" if frame.server is None else f" Read from: {explained.server(frame.server)}."

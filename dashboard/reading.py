@@ -177,7 +177,6 @@ def under_own_name(context: Context) -> Context:
 
 
 def _own_learner(context: Context) -> str:
-    """Return the first learner that the person may read."""
     for name in learner_names(context):
         return name
     raise Denied(

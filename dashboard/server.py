@@ -453,7 +453,6 @@ def _person_here() -> Person | None:
 
 
 def _uploaded() -> Counter[str]:
-    """Return the bytes of the uploads that each session holds."""
     storage = getattr(runtime.get_instance().uploaded_file_mgr, "file_storage", {})
     return Counter(
         {session: sum(len(file.data) for file in [*files.values()]) for session, files in [*storage.items()]}

@@ -78,7 +78,6 @@ def page() -> None:
 
 
 def _fold(saved: Savings) -> None:
-    """Draw the raw figures, the other ways of counting, and the tests of the draw."""
     note = "unadjusted: every run with known tokens as it came, smoothed, equal heights"
     picture("Tokens per run", note, distributions, saved, key="tokens")
     of_runs = (

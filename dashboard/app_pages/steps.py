@@ -95,7 +95,6 @@ def _open_queue() -> str | None:
 
 
 def _judging(arm: str, queue: str | None) -> Step:
-    """Judge what waits in a queue, else the arm."""
     if queue is not None:
         return Step(
             words="Judge three items by keyboard: a digit chooses, Ctrl + Enter sends and goes on.",

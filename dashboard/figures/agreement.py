@@ -131,7 +131,6 @@ def _limits(at: float, n_rows: int, look: Tokens, *, compact: bool) -> list[dict
 
 
 def _words(low: float, look: Tokens) -> list[dict[str, Any]]:
-    """Return the three words under the stretch of the axis that they are of."""
     position: dict[str, Any] = {"yref": "paper", "y": 0, "yanchor": "top", "xanchor": "center"}
     return [
         theme.label(

@@ -108,7 +108,6 @@ def _rest(others: Sequence[tuple[float, float]], look: Tokens) -> list[Trace]:
 
 
 def _priors(arms: Sequence[ArmRow], look: Tokens) -> list[Trace]:
-    """Return one dotted ghost for every prior among the chosen arms."""
     priors = sorted({(row.prior_alpha, row.prior_beta) for row in arms})
     if not priors:
         return []
@@ -143,7 +142,6 @@ def between(row: ArmRow, *, points: int = 61) -> _Curve:
 
 
 def _lines(arms: Sequence[ArmRow], curves: Sequence[_Curve], look: Tokens) -> list[Trace]:
-    """Return the curves, one trace per arm type."""
     traces = []
     for kind in ARM_TYPES:
         own = [curve for row, curve in zip(arms, curves, strict=True) if row.type == kind]
@@ -244,7 +242,6 @@ def _peaks(
 
 
 def _heads(look: Tokens, *, compact: bool, at: float, method: Method, rooted: bool) -> list[dict[str, Any]]:
-    """Return the words above the picture and the heads of the number columns."""
     way = "" if method == "exact" else f", {METHOD_WORDS[method]}"
     note = f"shaded: 95% interval{way} · dotted: prior{' · heights: square roots' if rooted else ''}"
     if not compact:

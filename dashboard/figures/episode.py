@@ -321,7 +321,6 @@ def _end(view: EpisodeView, look: Tokens) -> Trace:
 
 
 def _upright(view: EpisodeView, look: Tokens, at: int | None) -> list[dict[str, Any]]:
-    """Return a line where it finished, and a dashed one at the step that is pointed at."""
     last = _last(view)
     shapes = []
     if last is not None and last.finished:
@@ -382,7 +381,6 @@ def _threshold_name(view: EpisodeView, look: Tokens, *, compact: bool) -> list[d
 
 
 def _values_taken(columns: Sequence[Column], look: Tokens) -> list[dict[str, Any]]:
-    """Return the deducted values, written below their columns."""
     taken = [column for column in columns if column.low < 0]
     if len(taken) > _VALUES:
         return []

@@ -264,7 +264,6 @@ def _pictures(cells: Heatmap, look: Tokens, cell_px: float) -> list[dict[str, An
 
 
 def _by_hand(cells: Heatmap, look: Tokens) -> Trace:
-    """Return a diamond where a person spoke."""
     row, column = np.nonzero(~np.isnan(cells.by_hand))
     is_dark = cells.state[row, column] == CELL_STATES.index("rewarded")
     return scatter(
@@ -322,7 +321,6 @@ def _names(names: Sequence[str], look: Tokens) -> list[dict[str, Any]]:
 
 
 def _heads(columns: Sequence[RunRow], look: Tokens) -> Trace:
-    """Return the kind of run above each column."""
     marks = [column_mark(run.run_class, run.outcome) for run in columns]
     return scatter(
         "text",
@@ -334,7 +332,6 @@ def _heads(columns: Sequence[RunRow], look: Tokens) -> Trace:
 
 
 def _alt(cells: Heatmap, columns: Sequence[RunRow]) -> str:
-    """Return the picture in one sentence."""
     counted = [
         f"{wording.count(cells.count(state))} {STATE_WORDS[state]}" for state in reversed(CELL_STATES[1:])
     ]

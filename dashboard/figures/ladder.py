@@ -166,7 +166,6 @@ def _side_labels(
 
 
 def _numbers(arms: Sequence[ArmRow], look: Tokens) -> list[str]:
-    """Return the rows' numbers, bold, in the colour of the arm's type."""
     return [
         f'<span style="color:{look.types[row.type].text}"><b>{at}</b></span>'
         for at, row in enumerate(arms, 1)
@@ -230,7 +229,6 @@ def dumbbells(arms: Sequence[ComparedArm], look: Tokens, *, compact: bool = Fals
 
 
 def _labels(place: int, one: ComparedArm, look: Tokens, *, compact: bool) -> list[dict[str, object]]:
-    """Return the name left of the line and the numbers right of it, or both above it."""
     lift = {"y": place, "yanchor": "bottom" if compact else "middle", "yshift": 6 if compact else 0}
     name = wording.plot_literal(wording.cut_middle(wording.short_name(one.arm), 24 if compact else 34))
     before, after = wording.means(one.a.mean, one.b.mean)

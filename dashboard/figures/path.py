@@ -109,7 +109,6 @@ def arm_path(
 
 
 def _break(since_ms: int, look: Tokens, **more: object) -> dict[str, Any]:
-    """Return an upright red line at the hour of the change."""
     line = {"color": look.red, "width": 1.4, "dash": "6px,4px"}
     return upright(since_ms / DAY_MS, line, **more)
 
@@ -324,7 +323,6 @@ def _place(one: DayShare, days: Sequence[DayShare], since_ms: int) -> float:
 
 
 def _words(arm: EvidenceArm, top: float, look: Tokens, *, compact: bool) -> list[dict[str, Any]]:
-    """Return the name at the left, and the counts before and after at the right."""
     row = {"xref": "paper", "yref": "paper", "y": top, "yanchor": "top"}
     name = wording.cut_middle(wording.short_name(arm.arm), 24 if compact else 48)
     return [

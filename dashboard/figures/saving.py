@@ -149,7 +149,6 @@ def _names(shown: SavedShare, look: Tokens, *, compact: bool) -> list[dict[str, 
 
 
 def _figure(shown: SavedShare, look: Tokens, *, compact: bool) -> list[dict[str, Any]]:
-    """Return the saving in large type, and its interval below, beside the second bar."""
     unit = "of the cost" if shown.is_money else "of tokens"
     named = f"{unit}{', ' if compact else '<br>'}95% interval {interval(shown)}"
     big = theme.label(look, f"<b>{amount(shown)}</b>", size=_BIG_PX, color=look.accent_text)

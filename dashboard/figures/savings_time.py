@@ -208,7 +208,6 @@ def _ribbon(path: _Path, shown: Ints, days: Floats, look: Tokens) -> list[Trace]
 
 
 def _weeks(path: _Path, look: Tokens) -> list[Trace]:
-    """Return each week's own figure at its middle, with its interval."""
     known = [(one, one.saved_percent.value) for one in path.weeks if one.saved_percent.value is not None]
     if not known:
         return []

@@ -121,7 +121,6 @@ def _range(shown: Sequence[Stratum]) -> tuple[float, float]:
 
 
 def _guides(shown: Sequence[Stratum], low: float, look: Tokens) -> list[dict[str, Any]]:
-    """Return a dotted line at the mean run, and zero where savings fall below it."""
     guides = []
     if shown:
         dotted = {"color": look.guide, "width": 1.5, "dash": "dot"}
@@ -136,7 +135,6 @@ def _colour(is_whole: bool, look: Tokens) -> str:
 
 
 def _lines(shown: Sequence[Stratum], look: Tokens, shift: float) -> list[Trace]:
-    """Return the intervals: all runs in the accent colour, models and channels in grey."""
     traces = [
         intervals(
             [(at, row.lower, row.upper) for at, row in enumerate(shown) if row.is_whole == is_whole],

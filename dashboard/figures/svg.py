@@ -198,7 +198,6 @@ def _scale(short: str, layout: Mapping[str, Any], traces: Sequence[Trace], frame
 
 
 def _categories(traces: Sequence[Trace], letter: str) -> tuple[str, ...]:
-    """Return names along an axis, in their order."""
     named = [value for trace in traces for value in trace[letter] if isinstance(value, str)]
     return tuple(dict.fromkeys(named))
 
@@ -225,14 +224,12 @@ def _grid(short: str, frame: _PlotArea) -> Iterable[str]:
 
 
 def _across(short: str, at: float, frame: _PlotArea) -> str:
-    """Return the line through a tick across the plot area."""
     if short == "x":
         return f"M{_px(at)} {_px(frame.top)}v{_px(frame.height)}"
     return f"M{_px(frame.left)} {_px(at)}h{_px(frame.width)}"
 
 
 def _ticks(short: str, frame: _PlotArea) -> Iterable[str]:
-    """Return the labels of an axis and its title."""
     scale = frame.scales[short]
     axis = scale.axis
     font, title = axis["tickfont"], axis["title"]

@@ -175,7 +175,6 @@ def medians(known: Confidence) -> tuple[Floats, Floats]:
 
 
 def _medians(known: Confidence, look: Tokens) -> Trace:
-    """Return a dotted line under the marks: the median width by pulls."""
     pulls, width = medians(known)
     return scatter(
         "lines",

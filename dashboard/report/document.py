@@ -54,7 +54,6 @@ class Figure:
 
 
 def _figure(title: str, draw: Callable[[bool], Chart], note: str = "") -> Figure:
-    """Return a figure drawn for a page, then for a phone."""
     return Figure(title=title, note=note, chart=draw(False), narrow=draw(True))
 
 
@@ -246,7 +245,6 @@ def _savings(facts: Facts) -> Section:
 
 
 def _beside_savings(facts: Facts) -> list[Section]:
-    """Return the tables of both groups, cost per solved task, weeks and policies before, where there are any."""
     saved, query = facts.savings, facts.questions["savings"]
     currency = "" if saved.money is None else saved.money.currency
     if saved.overall.saved_percent.value is None:
@@ -305,7 +303,6 @@ def _beliefs(facts: Facts) -> Section:
 
 
 def _with_judgements(listed: Sequence[ArmRow], facts: Facts) -> Table:
-    """Return the arms as a table, with judgement and chance."""
     judged = [facts.judgements[row.key] for row in listed]
     year_of_ms, fields = facts.frame.last_at_ms, posteriors({}).fields
     return {
@@ -320,7 +317,6 @@ def _with_judgements(listed: Sequence[ArmRow], facts: Facts) -> Table:
 
 
 def _densities_of(n_arms: int) -> str:
-    """Return the sentence about the figure of so many arms."""
     if n_arms == 1:
         return "Density of 1 arm"
     return f"Densities of {wording.things(n_arms, 'arm')}: those that need a look, then the most used"

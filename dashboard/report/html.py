@@ -113,7 +113,6 @@ def rendered(report: Report) -> bytes:
 
 
 def _first(section: Section | None) -> str:
-    """Return the first page's picture, and the table under it."""
     if section is None:
         return ""
     source = _reference(section.query)

@@ -114,7 +114,6 @@ def side_savings(a: Savings | None, b: Savings | None) -> list[tuple[Words, Word
 
 
 def _saved(one: Savings | None) -> Words:
-    """Return the share of tokens saved with its interval, or why there is none."""
     if one is None:
         return Words("a single run has no baseline")
     if one.overall.shown.value is None:

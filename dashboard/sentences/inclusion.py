@@ -46,7 +46,6 @@ def error_words(chance_error: float | None) -> Words:
 
 
 def _mean_words(one: Judgement, year_of_ms: int | None) -> Words:
-    """Return the arm's mean and interval, for comparison with its break-even."""
     if one.name == "section":
         return Words("It is always counted as used, so its mean says nothing.")
     words = f"Its mean is {wording.mean(one.mean)} ({interval(one)})"

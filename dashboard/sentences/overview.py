@@ -175,7 +175,6 @@ def _common(item: Attention, year_of_ms: int | None) -> tuple[Markdown, Markdown
 
 
 def _stopped(item: Attention, year_of_ms: int | None) -> tuple[Markdown, Markdown]:
-    """Return the feeds that stopped, for how long, and how many runs were due."""
     words = [f"{feed.kind} {wording.short(feed.name)}" for feed in item.feeds]
     first = item.feeds[0]
     unit = "import" if first.kind in {"source", "importer"} else "run"
@@ -187,7 +186,6 @@ def _stopped(item: Attention, year_of_ms: int | None) -> tuple[Markdown, Markdow
 
 
 def _overdue(item: Attention, year_of_ms: int | None) -> tuple[Markdown, Markdown]:
-    """Return the number of overdue items, and their queue."""
     left = wording.things(item.count, "item")
     since = wording.minute(item.since_ms, year_of_ms=year_of_ms)
     name = "" if not item.overdue else wording.short(item.overdue[0].name)
@@ -196,7 +194,6 @@ def _overdue(item: Attention, year_of_ms: int | None) -> tuple[Markdown, Markdow
 
 
 def _paid(item: Attention) -> tuple[Markdown, Markdown]:
-    """Return an environment's finding that needs attention."""
     finding = item.paid
     if finding is None:
         return Words("An environment needs a look"), Words("")
@@ -214,7 +211,6 @@ def _parting(item: Attention) -> tuple[Markdown, Markdown]:
 
 
 def _manual(item: Attention, year_of_ms: int | None) -> tuple[Markdown, Markdown]:
-    """Return the account behind manual rewards, and their effect on its most affected arm."""
     one = item.manual
     if one is None:
         return Words("Manual rewards need a look"), Words("")
@@ -273,7 +269,6 @@ def _all_of(n: int) -> Words:
 
 
 def _shifted(item: Attention, arm: ArmEvidence, year_of_ms: int | None) -> tuple[Markdown, Markdown]:
-    """Return one arm that is used less or more, and its observations since then and before."""
     name = wording.literal(wording.short_name(item.arms[0]))
     since = "" if arm.since_ms is None else f" since {wording.since(arm.since_ms, year_of_ms=year_of_ms)}"
     evidence = f"mean {wording.mean(arm.mean)} in {wording.things(arm.n, 'observation')}{since}"

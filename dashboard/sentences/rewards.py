@@ -386,7 +386,6 @@ def gravity(one: EnvironmentSummary) -> int:
 
 
 def _state(one: EnvironmentSummary) -> str:
-    """Return the severity of findings by sign and word."""
     if any(FINDING_SEVERITY[kind] == "critical" for kind in one.findings):
         return "✕ critical"
     if needs_a_look(one):

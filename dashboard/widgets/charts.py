@@ -106,7 +106,6 @@ def band_legend(look: Tokens) -> None:
 
 
 def _unbroken(words: Words) -> Words:
-    """Words that stay on one line."""
     return words.replace(" ", "\u00a0")
 
 

@@ -269,7 +269,6 @@ def _rounded(micro: int) -> Words:
 
 
 def _shifts(rows: Sequence[ComparedArm]) -> None:
-    """Draw what each source added, exactly, as a table."""
     lines = [
         (one.arm, name, shift)
         for one in rows

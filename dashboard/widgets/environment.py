@@ -249,7 +249,6 @@ def _by_episode(steps: Sequence[tuple[str, int]]) -> list[tuple[str, list[int]]]
 
 
 def _links(episodes: Sequence[tuple[str, list[int]]]) -> None:
-    """Draw a link to the first of these steps in each episode."""
     with st.container(horizontal=True, gap="small"):
         for uid, numbers in episodes:
             named = ", ".join(wording.count(number) for number in numbers[:_NUMBERS])

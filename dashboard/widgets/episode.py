@@ -231,7 +231,6 @@ def step_table(episode: EpisodeView) -> None:
 
 
 def _steps(at: int | None) -> Table[StepView]:
-    """Return the table of steps; that of number ``at`` is marked."""
     year = reading().frame.last_at_ms
     return STEPS.but(
         number=lambda one: f"{'→ ' if one.number == at else ''}{one.number:,}",
@@ -343,7 +342,6 @@ def _send(episode: EpisodeView, rule: CreditRule, preview: CreditPreview | None)
 
 
 def _effect(preview: CreditPreview) -> None:
-    """Draw each arm's share, and how far its mean would move."""
     answer = preview.answer
     if not answer.shares and not preview.effects:
         muted("It would move no arm.")

@@ -98,7 +98,6 @@ def paging(page: EpisodePage, cursor: EpisodeCursor | None, direction: Direction
 
 
 def _label() -> Markdown:
-    """Return the active filters in the button's words."""
     chosen = []
     for key in _NAMES:
         value = address.held(key) or st.query_params.get(key)

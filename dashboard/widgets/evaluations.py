@@ -95,7 +95,6 @@ def show_blocked(blocker: Blocker) -> None:
 
 
 def _label() -> Markdown:
-    """Return the active filters in the button's words."""
     chosen = []
     for key in (RATER, KIND, RUBRIC, OUTCOME, LABEL, BLOCKER, LAYER, RUN, ARM):
         value = st.session_state.get(key)

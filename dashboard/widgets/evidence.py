@@ -251,7 +251,6 @@ def _chances(now: ArmBelief, after: ArmBelief) -> str:
 
 
 def _state(done: Repair, arms: tuple[str, ...]) -> None:
-    """Draw what the repair did, its undo, and the next step."""
     n = wording.things(done.n_observations, "observation")
     at = wording.minute(done.at_ms, year_of_ms=reading().frame.last_at_ms)
     st.markdown(f"✓ **{n} taken back**  \n{small(f'{at} by {wording.literal(done.actor)}')}")

@@ -267,7 +267,6 @@ def _carry_out(change: Change, was: MemberRow | None, revoked: tuple[str, ...]) 
 
 
 def _last() -> None:
-    """Show the latest change and its undo."""
     last: _Done | None = st.session_state.get(_LAST)
     if last is None:
         return

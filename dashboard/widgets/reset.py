@@ -209,7 +209,6 @@ def _limits(head: str, lower: Floats, upper: Floats, width: int) -> Field[int]:
 
 
 def _chance_words(shown: ResetPreview, at: int, settings: LearnerSettings) -> str:
-    """Return an arm's chance of inclusion in the next run, now → after."""
     if shown.columns.keys[at] in settings.left_out:
         return EXCLUDED
     if shown.columns.keys[at] in settings.always_in:

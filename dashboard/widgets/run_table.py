@@ -51,7 +51,6 @@ def table(rows: Sequence[RunRow], *, order: Words = Words("newest first")) -> No
 
 
 def _ticked(rows: Sequence[RunRow]) -> None:
-    """Draw the button that makes a queue of ticked runs, and its result with its undo."""
     if rows:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.button(

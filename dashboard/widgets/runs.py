@@ -118,7 +118,6 @@ def _choice(label: Markdown, options: Sequence[str], key: str) -> list[str]:
 
 
 def _label() -> Markdown:
-    """Return the active filters in the button's words."""
     chosen: list[Markdown] = []
     arm = st.session_state.get(RUNS_ARM) or st.query_params.get(RUNS_ARM)
     if isinstance(arm, str) and arm in queries.everything().columns.places:

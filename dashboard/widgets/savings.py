@@ -53,7 +53,6 @@ def row(saved: Savings) -> None:
 
 
 def _cards(saved: Savings) -> list[tuple[Words, str, str | None, Words]]:
-    """Return the cards in order; with money there are five."""
     overall, need = saved.overall, saved.need
     tokens = overall.tokens_saved
     baseline, selected = overall.columns.error_rate
@@ -171,7 +170,6 @@ def what_is_missing(saved: Savings) -> None:
 
 
 def _is_set_off() -> bool:
-    """Return whether a setting prevents it."""
     settings = reading().frame.settings
     return settings.phase == "passive" or settings.baseline_rate == 0
 

@@ -191,7 +191,6 @@ def _read_priors(raw: Raw) -> object:
 
 
 def _draw_thresholds(_label: str, key: str) -> None:
-    """Draw the three in a row."""
     for column, name in zip(st.columns(3), _THRESHOLDS, strict=True):
         with column:
             st.number_input(
@@ -594,7 +593,6 @@ def change_table() -> None:
 
 
 def _changes(currency: str) -> Table[SettingChange]:
-    """Return the table of changes; sums have this currency."""
     return Table(
         at=time("when", lambda one: one.at_ms, width=140),
         by=text("by", lambda one: one.actor, width=120),

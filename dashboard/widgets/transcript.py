@@ -71,7 +71,6 @@ def _note(arm: RunArm) -> Markdown:
 
 
 def _list(title: Words, arms: Sequence[RunArm]) -> Markdown:
-    """Return arms below their title, which has the note that all of them share."""
     notes = [_note(arm) for arm in arms]
     shared = notes[0] if len(set(notes)) == 1 else Words("")
     names = [

@@ -60,7 +60,6 @@ def _not_yet(name: str) -> None:
 
 
 def _no_such_arm(name: str) -> None:
-    """Show that the arm is unknown: links to similar ids."""
     not_named(
         "arm",
         name,

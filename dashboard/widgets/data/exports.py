@@ -189,7 +189,6 @@ def training_form() -> None:
 
 
 def _more(format_name: TrainingFormat) -> TrainingQuery:
-    """Show the optional fields: pairing, filters of rows, and rows with a likely secret."""
     behind = st.expander("More", icon=":material/tune:", key="training more", on_change="rerun")
     if not behind.open and not in_use(*_MORE):
         return TrainingQuery(format=format_name)
@@ -274,7 +273,6 @@ def _training_download(ready: downloads.ReadyTraining) -> None:
 
 
 def _in_the_way(manifest: TrainingManifest) -> None:
-    """Show why evaluations did not become rows, and their blockers by name."""
     left_out = {
         words: count for name, words in _LEFT_OUT.items() if (count := getattr(manifest.left_out, name))
     }

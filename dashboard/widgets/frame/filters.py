@@ -163,7 +163,6 @@ def _span_label(frame: Frame, now_ms: int) -> Markdown:
 
 
 def _filters(frame: Frame) -> _Named:
-    """Return models, channels and types."""
     models = _choice("Models", frame.models, MODEL)
     channels = _choice("Channels", frame.channels, CHANNEL)
     types = _choice("Arm types", ARM_TYPES, TYPE)
@@ -181,7 +180,6 @@ def _choice(label: Markdown, options: Sequence[str], key: str) -> tuple[str, ...
 
 
 def _filter_label(frame: Frame) -> Markdown:
-    """Return the active filters in the button's words; "" = none."""
     parts = [
         _part(_requested(MODEL, frame.models), "model"),
         _part(_requested(CHANNEL, frame.channels), "channel"),

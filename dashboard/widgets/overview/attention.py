@@ -142,7 +142,6 @@ def _row(item: Attention, index: int) -> None:
 
 
 def _evidence(item: Attention) -> dict[str, str | list[str]]:
-    """Return the address of the evidence of a change."""
     since_ms = None if item.evidence is None else item.evidence.since_ms
     return address.evidence(item.arms[:MAX_EVIDENCE_ARMS], since_ms)
 

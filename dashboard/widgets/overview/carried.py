@@ -129,7 +129,6 @@ def _filters(stored: StoredInventory) -> tuple[Which, str | None]:
 
 
 def _machines() -> None:
-    """Let one choose among several machines."""
     stored = queries.inventories()
     if len(stored) > 1:
         st.selectbox(

@@ -127,7 +127,6 @@ def _label_of(entry: AuditEntry) -> UndoLabel | None:
 
 
 def _all() -> None:
-    """Draw the last entries of a kind as a table."""
     kind = choice("Which changes", {one: one.capitalize() for one in _KINDS}, "all", key=KIND)
     actions = _KINDS[kind]
     entries = [entry for entry in queries.changes(_READ) if not actions or entry.action in actions]
@@ -138,7 +137,6 @@ def _all() -> None:
 
 
 def _table(entries: Sequence[AuditEntry], *, key: str) -> None:
-    """Draw entries as a table, text cells only, each with its way back."""
     currency = reading().frame.settings.currency
     cells: dict[str, Sequence[object]] = {
         "when, UTC": [wording.minute(entry.at_ms) for entry in entries],

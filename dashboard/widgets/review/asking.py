@@ -111,7 +111,6 @@ def _requested_runs(name: str) -> RunFilter | None:
 
 
 def _say_filters(run_filter: RunFilter | None) -> None:
-    """Show the filters beside the fields, and a way to remove them."""
     muted("The filters above (span, models, channels, types) apply to these items.")
     if run_filter is None:
         return
@@ -227,7 +226,6 @@ def _send(
 
 
 def _done() -> None:
-    """Draw the button that takes back all judgements of the last batch."""
     acts: tuple[str, ...] = st.session_state.get(_DONE, ())
     if not acts:
         return

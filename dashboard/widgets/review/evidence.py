@@ -171,7 +171,6 @@ def _turn(key: str) -> None:
 
 
 def _used(item: ReviewItem, story: RunStory) -> None:
-    """Show calls, and referenced arms with the words around them."""
     arms = [arm for arm in story.arms if arm.referenced]
     if item.subject.arm:
         _head("Where the arm was used")

@@ -205,7 +205,6 @@ def _acts(known: Open) -> None:
 
 
 def _skip(known: Open) -> None:
-    """Show the form for an item that can't be judged."""
     behind = lazy_popover("Skip", key=f"skip {known.key}")
     if behind is None:
         return

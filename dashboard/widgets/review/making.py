@@ -101,7 +101,6 @@ class _FoldedFields:
 
 
 def _options() -> _FoldedFields:
-    """Draw the fields that have a default."""
     versions = [row.rubric.version for row in reviews.known_rubrics()]
     left, right = st.columns(2)
     with left:

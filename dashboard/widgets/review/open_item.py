@@ -179,7 +179,6 @@ def level_key(known: Open) -> str:
 
 
 def _type(known: Open, draft: Draft) -> None:
-    """Fill the form in."""
     levels = () if known.item is None else known.item.levels
     is_level = draft.level is not None and draft.level <= len(levels)
     st.session_state[level_key(known)] = draft.level if is_level else None

@@ -144,7 +144,6 @@ def _run_of(typed: str) -> str | None:
 
 
 def _story(run: str | None) -> tuple[RunStory | None, ArmscopeError | None]:
-    """Return the record of the run, or why there is none."""
     if run is None:
         return None, None
     try:
@@ -220,7 +219,6 @@ def _arm_field(form: Filled) -> None:
 
 
 def _recorded(arm: RunArm, story: RunStory) -> Markdown:
-    """Return the record of the arm in the run, and manual rewards, newest last."""
     now_ms = reading().context.clock()
     counted = [row for row in reversed(arm.by_hand) if row.counts]
     parts = [wording.literal(explained.recorded(arm, story).partition(";")[0])]
@@ -271,7 +269,6 @@ def _problem(filled: Filled, field: Field) -> None:
 
 
 def _refused() -> _Refused | None:
-    """Return why this content was refused."""
     refused: _Refused | None = st.session_state.get(_REFUSED)
     return refused if refused is not None and refused.fields == filled.now() else None
 
@@ -370,7 +367,6 @@ def effect(filled: Filled) -> None:
 
 
 def _what_it_changed(done: Submitted, preview: RewardPreview) -> None:
-    """Draw the effect of what was sent, with its way back."""
     reward = next((one for one in queries.rewards(everyone=False) if one.id == done.act), None)
     state = "" if reward is None else "undone: its effect is gone" if reward.undone else "sent"
     about = "" if reward is None or reward.run_no is None else f", run {wording.count(reward.run_no)}"

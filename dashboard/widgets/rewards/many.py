@@ -400,7 +400,6 @@ def _arm_of(act: _Act) -> str:
 
 
 def _same(cells: Sequence[str], *, otherwise: str = wording.MISSING) -> str:
-    """Return the common value, or that the values differ."""
     return cells[0] if len(set(cells)) == 1 else otherwise
 
 

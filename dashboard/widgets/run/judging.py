@@ -216,7 +216,6 @@ def _matching(arms: Sequence[RunArm]) -> Sequence[RunArm]:
 
 
 def _more(story: RunStory, n_shown: int, n_matching: int) -> None:
-    """Show how many arms are not drawn, and a way to some of them."""
     n_next = min(n_matching - n_shown, _MORE)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.button(
@@ -235,7 +234,6 @@ def _rows_key(story: RunStory) -> str:
 
 
 def _for_all(story: RunStory, arms: Sequence[RunArm], marks: Marks) -> None:
-    """Draw one outcome for all of them, or none."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(gray(f"All {wording.things(len(arms), 'arm')}:"), width="content")
         for outcome, word in _WORDS.items():
@@ -321,7 +319,6 @@ def _what_it_would_change(story: RunStory, preview: BatchPreview) -> None:
 
 
 def _effects(preview: BatchPreview, previous: Mapping[str, float | None]) -> None:
-    """Draw each arm with its reward, and its mean before and after."""
     lines = preview.lines[:_EFFECTS]
     means = [wording.means(*preview.arms[line.arm].mean) for line in lines]
     small_table(
@@ -353,7 +350,6 @@ def _previous_rewards(story: RunStory) -> dict[str, float | None]:
 
 
 def _what_it_changed(story: RunStory, done: _Submitted) -> None:
-    """Draw the effect of what was sent, with its way back."""
     reward = next((row for _, row in story.by_hand if row.id == done.last), None)
     is_undone = reward is not None and reward.undone
     with both_ends():

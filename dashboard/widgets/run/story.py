@@ -268,7 +268,6 @@ def _config(story: RunStory) -> dict[str, Any]:
 
 
 def _why(arm: RunArm) -> str:
-    """Return the reason with draw, rank and tokens."""
     drawn = draw(arm.draw, arm.reason)
     reason = explained.why(arm)
     by_draw = arm.reason == "draw"
