@@ -132,9 +132,7 @@ def _footer(context: Context, frame: Frame) -> None:
 
 
 def _cannot_open(problem: ArmscopeError) -> None:
-    """Show why the data can't be opened and the next step. The page about all learners is shown where others are
-    readable.
-    """
+    """Show why the data can't be opened and the next step; the page of all learners where others are readable."""
     page = st.navigation(parts.every(), position="hidden")
     other = queries.learner_that_opens() if isinstance(problem, StoreAway | StoreDamaged) else None
     if other is not None and page.url_path == FLEET.name:

@@ -239,10 +239,7 @@ def _serve(
 
 
 def _refuse_without(command: str) -> None:
-    """Raise where the dashboard is not installed.
-
-    An agent's process needs no dashboard, and may have been installed without what draws it.
-    """
+    """Raise where what draws the dashboard is missing; an agent's process needs none of it."""
     missing = [package for module, package in NEEDED.items() if find_spec(module) is None]
     if missing:
         raise NotInstalled(

@@ -53,11 +53,7 @@ def checked_base_path() -> str:
 
 
 def flatten(tables: dict[str, object], prefix: str = "") -> dict[str, Option]:
-    """Return nested tables as one level of dotted names.
-
-    >>> flatten({"theme": {"light": {"textColor": "#161B22"}}})
-    {'theme.light.textColor': '#161B22'}
-    """
+    """Return nested tables as one level of dotted names."""
     flat: dict[str, Option] = {}
     for name, value in tables.items():
         if isinstance(value, dict):

@@ -110,11 +110,7 @@ def opening(learner: str) -> str:
 
 
 def view_arguments(view: View) -> str:
-    """Return a view as Python has it, with the filters that are set, in ASCII.
-
-    >>> view_arguments(View(since_ms=0, models=("large",)))
-    "View(since_ms=0, models=('large',))"
-    """
+    """Return a view as Python has it, with the filters that are set, in ASCII."""
     unset = View()
     chosen = ((name, getattr(view, name)) for name in View.__struct_fields__)
     return (

@@ -108,11 +108,7 @@ def opening_table(
     column: str | None = None,
     at_most_px: int = TALL_PX,
 ) -> int | None:
-    """Draw a table and return the row that a click opens, None without one.
-
-    Only clicks in ``column`` open, None = in any column but ``rest``, the first one. ``name`` is that of its key.
-    ``phone`` and ``hidden`` are as `columns` takes them.
-    """
+    """Draw a table and return the row that a click opens: in ``column``, or (None) in any but ``rest``, the first."""
     key = fresh(name)
     event = shown_table(
         frame,

@@ -111,10 +111,7 @@ def offered_undo(act: Act) -> UndoLabel | None:
 def way_back(
     label: Markdown | None, act: str, *, again: bool = False, at: str = "", beside_result: bool = False
 ) -> None:
-    """Draw the button that undoes or redoes an act; nothing without a ``label``.
-
-    ``beside_result``: it is at the head of what was just sent, with an icon.
-    """
+    """Draw the button that undoes or redoes an act, with its icon ``beside_result``; nothing without a ``label``."""
     if label is None:
         return
     icon = ":material/redo:" if again else ":material/undo:"
@@ -138,10 +135,7 @@ def record_history(
     alt: str,
     phone: Mapping[str, int],
 ) -> None:
-    """Draw described acts with Undo or Redo in the last column, and below them the result of a click.
-
-    The column is missing where this person may do nothing about any of them. ``phone`` as `record_table` takes it.
-    """
+    """Draw described acts with Undo or Redo last, as far as this person may, and below them the result of a click."""
     year, back = reading().frame.last_at_ms, undoing(acts, key)
     record_table(
         table, rows, key=key, alt=alt, phone=phone, year_of_ms=year, labels=_offers(acts), on_click=back
