@@ -79,10 +79,7 @@ def both_ways(
     what: Words,
     words: tuple[Words, Words] = (Words("Newer"), Words("Older")),
 ) -> None:
-    """Draw the links to newer, older and newest rows; ``rows`` are the places of those on the page.
-
-    ``before`` and ``after`` are what the address calls a place, by the way from it.
-    """
+    """Draw the links to newer, older and newest rows; ``rows`` are the places of those on the page."""
     first, last = (rows[0], rows[-1]) if rows else (place, place)
     newer, older = (None if place is None else first, onward) if direction == "older" else (onward, last)
     newest: dict[str, str | None] = {before: None, after: None}

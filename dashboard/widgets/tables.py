@@ -245,10 +245,7 @@ def act_table(
     on_click: Callable[[int], None] | None = None,
     act: Markdown = TAKE_BACK,
 ) -> None:
-    """Draw acts with a button ("Undo", "Redo" or none) in the last column, which is called ``act``.
-
-    ``phone`` as `columns` takes it.
-    """
+    """Draw acts with a button ("Undo", "Redo" or none) in the last column, which is called ``act``."""
     config: dict[str, Any] = {
         head: st.column_config.TextColumn(width=width, alignment="right" if head in _RIGHT else None)
         for head, width in widths.items()

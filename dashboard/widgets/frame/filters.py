@@ -37,10 +37,7 @@ def requested_learner(known: Sequence[str], otherwise: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Pickers:
-    """The fields of the view, and in a narrow window the one popover that holds them.
-
-    ``created`` is where the result of a new learner is drawn, beside its button.
-    """
+    """The fields of the view, the popover of a narrow window, and where the result of a new learner is drawn."""
 
     view: View
     behind: PopoverContainer | None

@@ -44,10 +44,7 @@ class Counted:
 
 
 def asks_fields(name: str, *, folded: DeltaGenerator | None) -> QueueAsks | None:
-    """Show the fields and return the request; None with a message for invalid content.
-
-    ``folded`` is where the order is asked for; without it there is none.
-    """
+    """Return the request of the fields, None for invalid content; ``folded`` is where the order is asked for."""
     run_filter = _requested_runs(name)
     left, right = st.columns(2)
     with left:

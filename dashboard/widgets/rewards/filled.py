@@ -148,10 +148,7 @@ def offer(kind: Kind) -> None:
 
 
 def known_newest(newest: str) -> str:
-    """Return the newest manual reward that the person knows of this outcome; "" = none.
-
-    It is the ``newest`` when the form came to this outcome, or a later one that was shown.
-    """
+    """Return the newest manual reward that the person knows: ``newest`` at first, then a later one that was shown."""
     about = (form_key(), now().run, now().arm)
     known: tuple[object, str] = st.session_state.get(_KNOWN, (None, ""))
     if known[0] != about:

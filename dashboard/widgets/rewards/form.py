@@ -48,10 +48,7 @@ NEXT_STEP: Final = (pages.POSTERIORS, Words("See all beliefs"))
 
 @dataclass(frozen=True, kw_only=True)
 class Filled:
-    """The form's state. ``story`` belongs to the named run, if it exists.
-
-    ``form`` is None while a field is missing; ``problems`` names the errors by field.
-    """
+    """The form's state: ``form`` is None while a field is missing, ``problems`` has the errors by field."""
 
     fields: Fields
     story: RunStory | None
