@@ -18,7 +18,7 @@ from streamlit.elements.lib.mutable_popover_container import PopoverContainer  #
 
 from core import explained  # noqa: E402
 from core.errors import ArmscopeError, Denied, StoreAway, StoreDamaged, Unidentified  # noqa: E402
-from core.flows.context import Context, learner_names  # noqa: E402
+from core.flows.context import Context  # noqa: E402
 from core.flows.queries import Frame  # noqa: E402
 from core.records.actor import may  # noqa: E402
 from core.settings import Server  # noqa: E402
@@ -100,7 +100,7 @@ def _arrived() -> tuple[Context, Frame, str]:
         first = queries.frame_of(mine)
         learner = filters.requested_learner(first.learners, first.learner)
     except (StoreAway, StoreDamaged):
-        learner = filters.requested_learner(learner_names(mine), mine.learner)
+        learner = filters.requested_learner(queries.known_learners(mine), mine.learner)
         if learner == mine.learner:
             raise
     else:

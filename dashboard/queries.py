@@ -20,7 +20,7 @@ from core.columns import Ints
 from core.errors import ArmscopeError, NotFound
 from core.flows import maintenance, queries
 from core.flows.alerts import alerts as alerts_of
-from core.flows.context import Context
+from core.flows.context import Context, learner_names
 from core.flows.episode import preview_declare as preview_declared
 from core.flows.inventory import carried
 from core.flows.learners import LearnerCache, fleet_version, learners
@@ -73,6 +73,8 @@ _TRIED: Final = 10
 _LEARNERS_EACH_MS: Final = 10 * MINUTE_MS
 """The lack of runs is reported again after this time, although nothing happens."""
 _learner_summaries: Final = Cache(4)
+
+known_learners: Final = learner_names
 
 inclusion: Final = at_revision(queries.inclusion)
 
@@ -233,6 +235,12 @@ def savings() -> Savings:
 def arm_path(arm: str) -> queries.ArmPath:
     """Return the path of an arm's belief up to the end of the span."""
     return cached_query(queries.arm_path, arm, reading().view.until_ms)
+
+
+def newest_reward(story: queries.RunStory, arm: str | None) -> Observation | None:
+    """Return the latest active manual reward of an arm in a run."""
+    rows = next((one.by_hand for one in story.arms if one.arm == arm), ())
+    return next((row for row in rows if not row.undone), None)
 
 
 # Comparison

@@ -38,6 +38,8 @@ else:
 Text = TypeVar("Text", str, Markdown, Words)
 Rendered = TypeVar("Rendered", Markdown, Words)
 
+type_of: Final = arm_type
+
 MISSING: Final = Words("–")
 MINUS: Final = "−"
 NAME_CHARS: Final = 30
@@ -257,9 +259,6 @@ def chip(key_type: ArmType, colour: Words) -> Words:
     ':blue-badge[tool]'
     """
     return f":{colour}-badge[{key_type}]"
-
-
-type_of: Final = arm_type
 
 
 # Numbers

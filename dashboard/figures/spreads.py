@@ -36,8 +36,8 @@ class SpreadRow:
     spread: GroupSpread
 
 
-def spreads(rows: Sequence[SpreadRow], look: Tokens, *, noun: Words, compact: bool = False) -> Chart:
-    """Return scores by tenths with their mean; ``noun`` is the plural one of a row, which ends in s."""
+def spreads(rows: Sequence[SpreadRow], look: Tokens, *, of: Words, compact: bool = False) -> Chart:
+    """Return scores by tenths with their mean; ``of`` is the plural noun of a row, which ends in s."""
     shown = rows[:MOST_ROWS]
     row_px = COMPACT_ROW_PX + 6 if compact else _ROW_PX
     shift = 0.2 if compact else 0.0
@@ -54,7 +54,7 @@ def spreads(rows: Sequence[SpreadRow], look: Tokens, *, noun: Words, compact: bo
         f"{wording.percent(one.spread.success.value, 0)} success, {mean(one.spread)}"
         for one in shown[:6]
     )
-    alt = f"Scores of {wording.things(len(shown), noun[:-1], noun)}: {spoken}."
+    alt = f"Scores of {wording.things(len(shown), of[:-1], of)}: {spoken}."
     limits = [(row, one.spread.score.lower, one.spread.score.upper) for row, one in enumerate(shown)]
     lines = intervals(limits, look.chart_accent, shift)
     traces = [_dots(shown, look, shift), lines, _means(shown, look, shift)]

@@ -12,12 +12,11 @@ import streamlit as st
 
 from core.records.arm import BANDS
 from core.records.run_page import RunRow
-from dashboard import wording
+from dashboard import reading, wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Chart
 from dashboard.figures.heatmap import CLASS_MARKS
 from dashboard.figures.theme import Tokens
-from dashboard.reading import pictured_once, reading
 from dashboard.widgets import address
 from dashboard.widgets.opening import fresh, opened
 from dashboard.widgets.parts import section
@@ -32,18 +31,17 @@ def chart(shown: Chart, *, key: str) -> None:
     st.plotly_chart(shown.figure, theme=None, config=dict(theme.CONFIG), alt=shown.alt, key=key)
 
 
-def picture(
+def drawn_once(
+    question: str | tuple[Hashable, ...],
     title: Markdown,
     note: Markdown,
     draw: Callable[..., Chart],
     *data: object,
-    key: str,
-    of: Hashable = None,
     **more: object,
 ) -> None:
-    """Draw a figure under its head, made once for what it is ``of``; ``more`` as ``draw`` takes it."""
-    here = reading()
-    figure = pictured_once((key, of), lambda: draw(*data, here.tokens, compact=here.compact, **more))
+    """Draw a figure under its head, made once for its ``question``, which is or begins with its key."""
+    here, key = reading.reading(), question if isinstance(question, str) else str(question[0])
+    figure = reading.pictured_once(question, lambda: draw(*data, here.tokens, compact=here.compact, **more))
     section(title, note, table=figure.table, key=key)
     chart(figure, key=key)
 

@@ -18,7 +18,7 @@ from dashboard.reading import pictured_once, reading
 from dashboard.sentences import rewards
 from dashboard.sentences.episode import step_name, step_request, threshold
 from dashboard.widgets import address
-from dashboard.widgets.charts import chart, picture
+from dashboard.widgets.charts import chart, drawn_once
 from dashboard.widgets.fields import choice
 from dashboard.widgets.parts import (
     as_table,
@@ -127,8 +127,10 @@ def spread(environment: EnvironmentStory) -> None:
     note = f"scale {rewards.scale_words(environment.summary.scale, declared=environment.summary.declared)}"
     if off:
         note += f"; grey: {wording.things(off, 'episode')} outside it"
-    of = environment.summary.environment, environment.summary.scale
-    picture("Totals of the episodes", note, distribution, environment, key="spread", of=of)
+    one = environment.summary
+    drawn_once(
+        ("spread", one.environment, one.scale), "Totals of the episodes", note, distribution, environment
+    )
 
 
 def groups(environment: EnvironmentStory) -> None:
@@ -434,8 +436,13 @@ def success_over_time(story: EnvironmentStory) -> None:
             else f"A trend needs 20 episodes with a time; there are {wording.count(timed)}."
         )
         return
-    of = story.summary.environment, story.summary.n, hash(over_time.stretches)
-    picture("Success over time", _note(story), progress, story, key="going on", of=of)
+    drawn_once(
+        ("going on", story.summary.environment, story.summary.n, hash(over_time.stretches)),
+        "Success over time",
+        _note(story),
+        progress,
+        story,
+    )
 
 
 def _note(story: EnvironmentStory) -> Markdown:

@@ -227,7 +227,7 @@ def test_the_figures_say_the_same_in_words_and_in_their_tables(database: Path) -
                 spreads_figure.SpreadRow(name=judging.grader_name(one.grader), spread=one.spread)
                 for one in watch.by_grader
             ]
-            spread = spreads_figure.spreads(rows, look, noun="raters", compact=compact)
+            spread = spreads_figure.spreads(rows, look, of="raters", compact=compact)
             assert spread.table["judged"] == [40, 40, 40]
             assert "<script>" not in str(spread.figure.to_dict())
     nothing = queries.agreement(context, EvaluationFilter(rater="mara"))

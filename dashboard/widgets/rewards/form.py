@@ -29,7 +29,6 @@ from dashboard.widgets.parts import both_ends, gray, muted, paragraphs, section,
 from dashboard.widgets.results import offered_undo, result, way_back
 from dashboard.widgets.rewards import filled
 from dashboard.widgets.rewards.filled import Fields
-from dashboard.widgets.run.judging import newest, newest_id
 from dashboard.wording import Markdown, Words
 
 Field = Literal["arm", "outcome", "run", "kind"]
@@ -160,14 +159,14 @@ def _form_of(fields: Fields, run: str | None, story: RunStory | None) -> RewardF
     value = _value(fields)
     if fields.arm is None or value is None:
         return None
-    newest = "" if story is None else newest_id(story, fields.arm)
+    newest = None if story is None else queries.newest_reward(story, fields.arm)
     return RewardForm(
         arm=fields.arm,
         value=value,
         reason=fields.why.strip() or None,
         run=run,
         correct=run is not None and fields.kind == "Correction",
-        seen=filled.known_newest(newest),
+        seen=filled.known_newest("" if newest is None else newest.id),
         key=filled.form_key(),
     )
 
@@ -338,11 +337,11 @@ def _beside(filled: Filled) -> Markdown:
 
 def _meanwhile(filled: Filled, refused: _Refused) -> Markdown:
     """Return who was quicker, and that another click is needed."""
-    row = None if filled.story is None else newest(filled.story, filled.fields.arm)
-    if row is None:
+    newest = None if filled.story is None else queries.newest_reward(filled.story, filled.fields.arm)
+    if newest is None:
         return wording.literal(refused.why)
-    words = sentences.rewarded_by_hand(row, reading().context.clock())
-    replaces = row.kind == "correction" and filled.fields.kind == "Correction"
+    words = sentences.rewarded_by_hand(newest, reading().context.clock())
+    replaces = newest.kind == "correction" and filled.fields.kind == "Correction"
     return f"Not sent: **{words}**. Send again to {'replace it' if replaces else 'add yours'}"
 
 

@@ -17,7 +17,7 @@ from core import explained
 from core.errors import ArmscopeError, Conflict, InvalidBatch
 from core.flows.queries import BatchPreview, RunArm, RunStory
 from core.records.batch import MAX_BATCH, BatchLine
-from core.records.observation import MAX_REASON_CHARS, Observation, RewardOutcome
+from core.records.observation import MAX_REASON_CHARS, RewardOutcome
 from dashboard import actions, queries, wording
 from dashboard.reading import reading
 from dashboard.sentences import acts as sentences
@@ -130,19 +130,9 @@ def judged(story: RunStory) -> list[RunArm]:
     return [arm for arm in arms if arm.referenced] + [arm for arm in arms if not arm.referenced]
 
 
-def latest_reward(arm: RunArm) -> Observation | None:
-    """Return the latest active manual reward of an arm in its run."""
-    return next((row for row in arm.by_hand if not row.undone), None)
-
-
-def newest(story: RunStory, arm: str | None) -> Observation | None:
-    """Return the latest active manual reward of an arm, by the arm's name."""
-    return next((latest_reward(one) for one in story.arms if one.arm == arm), None)
-
-
 def newest_id(story: RunStory, arm: str) -> str:
-    """Return the id of that reward; "" without one."""
-    row = newest(story, arm)
+    """Return the id of the latest active manual reward of an arm; "" without one."""
+    row = queries.newest_reward(story, arm)
     return "" if row is None else row.id
 
 
@@ -276,7 +266,7 @@ def _row(story: RunStory, arm: RunArm, marks: Marks) -> None:
 def _record(story: RunStory, arm: RunArm, marks: Marks) -> Markdown:
     """Return the record and the latest manual reward; marked if the person may not know it."""
     words = wording.literal(explained.recorded(arm, story).partition(";")[0])
-    row = latest_reward(arm)
+    row = queries.newest_reward(story, arm.arm)
     if row is None:
         return small(words)
     by_hand = sentences.rewarded_by_hand(row, reading().context.clock())
@@ -449,7 +439,7 @@ def _meanwhile(story: RunStory, draft: Draft[Marks]) -> Markdown:
     arms = [arm for arm in refused.arms if arm in draft.fields.outcomes]
     if not arms:
         return Words("")
-    rows = [newest(story, arm) for arm in sorted(arms)]
+    rows = [queries.newest_reward(story, arm) for arm in sorted(arms)]
     now_ms = reading().context.clock()
     lines = [
         f"{chipped(row.arm)}: {sentences.rewarded_by_hand(row, now_ms)}" for row in rows if row is not None
