@@ -10,8 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.deprecation import replacement_of
-from core.imported import homes_in
+from core.names import homes_in, replacement_of
 from core.version import __version__
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from dashboard.pages import PAGES
 from tests.conftest import ROOT
 
 STAGES: list[set[str]] = [
-    {"core.errors", "core.version", "core.deprecation", "core.imported"},
+    {"core.errors", "core.version", "core.names"},
     {"core.records"},
     {"core.settings", "core.records.actor", "core.columns", "core.files", "core.frames", "core.guide"},
     {"core.issuers", "core.spool", "core.upkeep"},

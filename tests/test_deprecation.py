@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 import core
-from core import deprecation
-from core.deprecation import RENAMED, Renamed
+from core import names
+from core.names import RENAMED, Renamed
 from core.version import __version__
 
 
 def test_an_old_name_works_warns_once_and_has_a_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deprecation.replacement_of, "__defaults__", ({"OldArm": Renamed("Arm", "0.2.0")},))
+    monkeypatch.setattr(names, "RENAMED", {"OldArm": Renamed("Arm", "0.2.0")})
     with pytest.warns(DeprecationWarning, match="OldArm is Arm since armscope 0.2.0"):
         core.__getattr__("OldArm")
     assert core.__getattr__("OldArm") is core.Arm  # a second warning would be an error

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final, NamedTuple, Unpack, get_args, get_orig
 
 from msgspec import NODEFAULT
 
-from core.imported import homes_in
+from core.names import homes_in
 from core.records import parameters
 from core.records.parameters import defaults_of
 

@@ -44,7 +44,7 @@ from msgspec import UNSET
 from core.doors.flow_parameters import answer_of, parameters_of, summary_of
 from core.doors.terminal import json_form
 from core.errors import ArmscopeError, InvalidInput
-from core.imported import homes_in
+from core.names import homes_in
 from core.records.actor import Action
 from core.records.misfits import misfit
 from core.records.observation import value_of

@@ -8,7 +8,6 @@ import pkgutil
 import re
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from pathlib import Path
 from types import FunctionType
 from typing import Any, Final
 
@@ -16,13 +15,11 @@ import pytest
 
 from core import maths
 from core.maths import packing, policy, posterior, statistics
+from tests.conftest import ROOT
 
 _SECTION: Final = re.compile(r"^([A-Z][a-z]+)\n-+\n", re.MULTILINE)
 _PARAMETER: Final = re.compile(r"^(\w+) : (.+)$", re.MULTILINE)
 _ARRAYS: Final = ("Ints", "Floats", "Bools", "ArrayLike")
-
-
-_ROOT: Final = Path(__file__).parents[2]
 
 
 def public_functions() -> Iterator[FunctionType]:
@@ -37,8 +34,8 @@ def public_functions() -> Iterator[FunctionType]:
 
 def called_elsewhere() -> Iterator[object]:
     """Objects of the numbers that other rooms import, by name or through their module."""
-    room = _ROOT / "core" / "maths"
-    for path in (*_ROOT.glob("core/**/*.py"), *_ROOT.glob("dashboard/**/*.py")):
+    room = ROOT / "core" / "maths"
+    for path in (*ROOT.glob("core/**/*.py"), *ROOT.glob("dashboard/**/*.py")):
         text = "" if path.is_relative_to(room) else path.read_text()
         tree = ast.parse(text if maths.__name__ in text else "")
         modules = {}
