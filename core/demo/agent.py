@@ -35,7 +35,7 @@ from core.demo.world import (
     expected_tokens,
 )
 from core.records.arm import skill_name
-from core.records.run import Call, Inventory, Run, RunClass, Status, Usage
+from core.records.run import Call, Inventory, Run, Status, Usage
 from core.records.selection import Selection
 from core.records.times import DAY_HOURS, HOUR_MS, MINUTE_MS, instant
 from core.records.transcript import Message
@@ -104,7 +104,7 @@ def answer(
         ended_at_ms=request.at_ms,
         model=request.model.name,
         channel=request.channel.name,
-        run_class=_class_of(selection),
+        run_class="fallback" if selection is None else selection.run_class,
         status=status,
         usage=_usage(request, prompt_tokens, n_model_calls, rng),
         duration_ms=_duration_ms(request, prompt_tokens, n_model_calls, rng),
@@ -120,10 +120,6 @@ def answer(
         used=frozenset(arm.key for arm in used),
         expected_tokens=expected_tokens(request.model, request.channel, prompt_tokens),
     )
-
-
-def _class_of(selection: Selection | None) -> RunClass:
-    return "fallback" if selection is None else selection.run_class
 
 
 def _course(request: Request, rng: np.random.Generator) -> tuple[bool, Status]:

@@ -95,14 +95,6 @@ def _edges() -> list[int]:
     return sorted({*regular, *(act.at_ms for act in STORY), *OUTAGE_MS, END_MS})
 
 
-@dataclass
-class _Clock:
-    now_ms: int = START_MS
-
-    def __call__(self) -> int:
-        return self.now_ms
-
-
 class _Player:
     """The world under way: what is known, what people still have to do, what was seen last."""
 
@@ -110,14 +102,14 @@ class _Player:
         self.rng = np.random.Generator(np.random.PCG64(seed))
         self.plan = _Plan()
         self._arms = planted(seed)
-        self._clock = _Clock()
+        self._now_ms = START_MS
         selecting, reviewing = (np.random.Generator(np.random.PCG64([seed, stream])) for stream in (1, 3))
         self._entropy = lambda: int(reviewing.integers(1 << 63))
         self._context = Context(
             store=store,
             learner=LEARNER,
             actor=AGENT,
-            clock=self._clock,
+            clock=lambda: self._now_ms,
             entropy=lambda: int(selecting.integers(1 << 63)),
             identity=lambda: f"{DEMO_ORIGIN}{seed}",
         )
@@ -137,7 +129,7 @@ class _Player:
         if not batch:
             return
         runs = [self._run_of(request) for request in batch]
-        self._clock.now_ms = batch[-1].at_ms
+        self._now_ms = batch[-1].at_ms
         answers = record_all(self._context, [one.run for one in runs])
         observed = [
             one for one, recorded in zip(runs, answers, strict=True) if recorded.outcome == "observed"
@@ -156,7 +148,7 @@ class _Player:
     def act_until(self, at_ms: int) -> None:
         while self._due and self._due[0][0] <= at_ms:
             act = heapq.heappop(self._due)[2]
-            self._clock.now_ms = act.at_ms
+            self._now_ms = act.at_ms
             self._do(replace(self._context, actor=act.actor, entropy=self._entropy), act)
 
     def try_out(self, dice: np.random.Generator) -> None:

@@ -285,9 +285,6 @@ def find_word(text: str, name: str, ties: str = "-") -> int:
     """Return the position of ``name`` in ``text`` outside any longer word, or -1.
 
     ``ties`` are the characters that join two words into one when both sides are letters or digits.
-
-    >>> find_word("recoding, then coding.", "coding"), find_word("pdf-forms", "pdf")
-    (15, -1)
     """
     start = text.find(name)
     while start >= 0:

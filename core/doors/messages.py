@@ -165,10 +165,8 @@ def _parts(message: object) -> Iterator[MessagePart]:
     if usage is not None and _counts(usage):
         about = member(message, "response_metadata")
         named = (
-            member(message, "model"),
-            *(member(message, name) for name in ("model_name", "model_version", "modelVersion")),
-            member(about, "model_name"),
-            member(about, "model"),
+            *(member(message, name) for name in ("model", "model_name", "model_version", "modelVersion")),
+            *(member(about, name) for name in ("model_name", "model")),
         )
         by_model = member(message, "model_usage")
         named += tuple(by_model) if isinstance(by_model, Mapping) and len(by_model) == 1 else ()

@@ -127,6 +127,10 @@ def call(service: Service, actor: Actor, name: str, arguments: object) -> Docume
 
 
 def _names(required: Sequence[str]) -> str:
+    """
+    >>> _names(("learner", "arm_id")), _names(("session_id",))
+    ("'learner' and 'arm_id' are required", "'session_id' is required")
+    """
     quoted = [f"'{name}'" for name in required]
     return f"{' and '.join(quoted)} {'is' if len(quoted) == 1 else 'are'} required"
 

@@ -24,6 +24,7 @@ from urllib.parse import SplitResult, urlsplit
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
 
+from core.doors.http.address import address_of
 from core.records.alert import Message, SendResult, body_of
 from core.settings import secret
 from core.version import __version__
@@ -104,22 +105,14 @@ def resolved(host: str, port: int) -> Sequence[str]:
 
 def is_public(address: str) -> bool:
     """Return whether an address is public: not of this machine, a private network or a link, and no multicast."""
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    if any(parsed in network for network in _SPECIAL):
+    parsed = address_of(address.partition("%")[0])
+    if parsed is None or any(parsed in network for network in _SPECIAL):
         return False
     if isinstance(parsed, ipaddress.IPv6Address):
-        inner = parsed.ipv4_mapped or parsed.sixtofour
-        if parsed in _EMBEDDED:
-            inner = ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)
-        if parsed.teredo is not None:
-            return False
-        if inner is None and parsed.is_site_local:
-            return False
-        parsed = parsed if inner is None else inner
-        if any(parsed in network for network in _SPECIAL):
+        within = ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF) if parsed in _EMBEDDED else parsed.sixtofour
+        if within is not None:
+            return is_public(str(within))
+        if parsed.is_site_local:
             return False
     return parsed.is_global and not (parsed.is_multicast or parsed.is_reserved)
 

@@ -239,7 +239,12 @@ def of_hundred(mean: float) -> str:
 
 
 def _counted(recent: RecentMean) -> str:
-    """Return the number of references and of observations."""
+    """Return the number of references and of observations.
+
+    >>> from core.records.judgement import RecentMean
+    >>> _counted(RecentMean(since_ms=0, mean=0.0, n=31, mean_before=0.6, n_before=90))
+    '0 of 31'
+    """
     return f"{round(recent.mean * recent.n):,} of {recent.n:,}"
 
 

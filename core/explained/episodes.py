@@ -17,20 +17,14 @@ _SUCCESS: Final = {True: "✓ success", False: "× no success", None: "– unkno
 _CELL_CHARS: Final = 200
 
 
-def _between(estimate: Estimate) -> str:
-    if estimate.lower is None or estimate.upper is None:
+def _between(one: Estimate | SuccessRate | None, form: str = ".4g") -> str:
+    if one is None or one.lower is None or one.upper is None:
         return ""
-    return f"{estimate.lower:.4g} to {estimate.upper:.4g}"
+    return f"{one.lower:{form}} to {one.upper:{form}}"
 
 
 def _rate(rate: SuccessRate | None) -> float | None:
     return None if rate is None else rate.rate
-
-
-def _rate_between(rate: SuccessRate | None) -> str:
-    if rate is None or rate.lower is None or rate.upper is None:
-        return ""
-    return f"{rate.lower:.0%} to {rate.upper:.0%}"
 
 
 ENVIRONMENTS: Final[Table[EnvironmentSummary]] = Table(
@@ -39,7 +33,7 @@ ENVIRONMENTS: Final[Table[EnvironmentSummary]] = Table(
     without_reward=count("unpaid", lambda one: one.without_reward),
     broken=count("broken", lambda one: one.broken),
     success=number("success", lambda one: _rate(one.success), ".0%", width=72),
-    success_interval=text("95% interval", lambda one: _rate_between(one.success), width=96),
+    success_interval=text("95% interval", lambda one: _between(one.success, ".0%"), width=96),
     average=number("average", lambda one: one.average.value, ".4g", _UNPAID, width=76),
     average_interval=text("95% of average", lambda one: _between(one.average), width=124),
     pattern=text("reward", lambda one: ", ".join(one.pattern), width=182),

@@ -97,17 +97,13 @@ CARRIED: Final[Table[CarriedItem]] = Table(
 )
 
 
-def _act(one: LearnerImport) -> str:
-    return "not read" if one.answer is None else one.answer.id or "nothing new"
-
-
 IMPORTS: Final[Table[LearnerImport]] = Table(
     learner=text("learner", lambda one: one.learner),
     files=count("files", lambda one: one.files),
     runs=count("runs", lambda one: None if one.answer is None else one.answer.runs),
     duplicates=count("known", lambda one: None if one.answer is None else one.answer.duplicates),
     rejected=count("lines rejected", lambda one: None if one.answer is None else one.answer.rejected_count),
-    act=text("act", _act),
+    act=text("act", lambda one: "not read" if one.answer is None else one.answer.id or "nothing new"),
 )
 
 

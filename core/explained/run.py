@@ -163,7 +163,8 @@ def why(arm: Decided) -> str:
     if arm.reason is None:
         return NONE
     if arm.reason == "budget":
-        return f"budget: {_count(arm.budget_left)} left"
+        left = NONE if arm.budget_left is None else f"{arm.budget_left:,}"
+        return f"budget: {left} left"
     return {
         "seed": "seed",
         "under_explored": "under-explored",
@@ -360,10 +361,6 @@ def sources(story: RunStory) -> str | None:
 
 def _reward(value: float) -> str:
     return f"{value:.1f}" if round(value, 1) == value else f"{value:g}"
-
-
-def _count(number: int | None) -> str:
-    return NONE if number is None else f"{number:,}"
 
 
 def _tokens(tokens: int | None) -> str:

@@ -104,10 +104,6 @@ def arms_of(story: RunStory) -> Table[RunArm]:
     )
 
 
-def _ledger_state(one: Observation) -> str:
-    return "undone" if one.undone else "counts" if one.counts else "superseded or inactive"
-
-
 LEDGER: Final[Table[Observation]] = Table(
     id=text("reward of", lambda one: one.id),
     arm=text("arm", lambda one: one.arm),
@@ -116,7 +112,9 @@ LEDGER: Final[Table[Observation]] = Table(
     run=text("run", lambda one: one.run, "none"),
     actor=text("by", lambda one: one.actor),
     at=time("at", lambda one: one.at_ms, _UNKNOWN),
-    state=text("state", _ledger_state),
+    state=text(
+        "state", lambda one: "undone" if one.undone else "counts" if one.counts else "superseded or inactive"
+    ),
 )
 
 

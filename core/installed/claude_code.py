@@ -90,7 +90,11 @@ def items(
 
 
 def server_of_tool(name: str) -> str | None:
-    """Return the server in a tool's name, as sessions write it: ``mcp__SERVER__TOOL``."""
+    """Return the server in a tool's name, as sessions write it.
+
+    >>> server_of_tool("mcp__github__get_issue"), server_of_tool("Bash")
+    ('github', None)
+    """
     parts = name.split("__", 2)
     return parts[1] if len(parts) == 3 and parts[0] == "mcp" else None
 

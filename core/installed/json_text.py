@@ -386,7 +386,11 @@ def _dumped(value: object, indent: str | None, newline: str, unit: str = "  ") -
 
 
 def shown_keys(keys: Sequence[str]) -> str:
-    """Return a path of keys in words; a key that is no plain word is in quotes."""
+    """Return a path of keys in words.
+
+    >>> shown_keys(("skillOverrides", "pdf")), shown_keys(("enabledPlugins", "a.b"))
+    ('skillOverrides.pdf', 'enabledPlugins."a.b"')
+    """
     return ".".join(key if re.fullmatch(r"[\w@:-]+", key) else json.dumps(key) for key in keys)
 
 

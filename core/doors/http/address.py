@@ -24,14 +24,10 @@ def is_loopback(address: str) -> bool:
 @lru_cache(1_000)
 def network_of(address: str) -> str:
     """Return the network that one caller has to itself: an IPv4 address, or the first half of an IPv6 address."""
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(parsed, ipaddress.IPv4Address):
-        return str(parsed)
-    mapped = parsed.ipv4_mapped
-    return str(ipaddress.ip_network((parsed, 64), strict=False)) if mapped is None else str(mapped)
+    parsed = address_of(address.partition("%")[0])
+    if isinstance(parsed, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((parsed, 64), strict=False))
+    return address if parsed is None else str(parsed)
 
 
 def url_of(address: str, port: int) -> str:

@@ -52,10 +52,6 @@ class Pointers(TypedDict):
     openapi: str
 
 
-def _openapi(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noqa: ARG001 - a handler
-    return document_answer(openapi())
-
-
 def _root(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noqa: ARG001 - a handler
     path = base_path()
     return document_answer(Pointers(docs=f"{path}/docs", openapi=f"{path}{own.ROOT}/openapi.json"))
@@ -175,7 +171,7 @@ ROWS: Final[tuple[ApiRoute, ...]] = (
     *files.ROWS,
     *RECORD_ROWS,
     ApiRoute(
-        Route(("GET",), f"{own.ROOT}/openapi.json", "read", _openapi),
+        Route(("GET",), f"{own.ROOT}/openapi.json", "read", lambda *_: document_answer(openapi())),
         RouteText(id="get_openapi", answer=dict, words="This document."),
     ),
     ApiRoute(

@@ -280,12 +280,6 @@ def _estimate(metric: GaugeMetricFamily, learner: str, shown: Estimate) -> None:
             metric.add_metric([learner, bound], value / 100)
 
 
-def _version() -> Metric:
-    metric = GaugeMetricFamily("armscope_build_info", "Which version answers", labels=["version"])
-    metric.add_metric([__version__], 1)
-    return metric
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Scrape(Collector):
     """Metrics of one request; ``store`` None: the caller may not see the server as a whole."""
@@ -302,7 +296,9 @@ class _Scrape(Collector):
         yield from _arms(self.learners)
         yield _budget(self.budgets)
         yield from _ours(self.learners)
-        yield _version()
+        version = GaugeMetricFamily("armscope_build_info", "Which version answers", labels=["version"])
+        version.add_metric([__version__], 1)
+        yield version
         if self.store is not None:
             yield from of_database(self.store, is_up=self.is_up, n_denials=self.n_denials)
             yield from SERVER.collect()

@@ -297,6 +297,16 @@ def check_fields(call: HttpCall, *names: str) -> None:
             )
 
 
+def is_true(call: HttpCall, name: str, usual: str = "false") -> bool:
+    """Return whether a field of a query is true; raises `InvalidInput` for another text than true and false."""
+    value = call.query.get(name, usual)
+    if value not in {"true", "false"}:
+        raise InvalidInput(
+            f"{name} must be true or false, got something else.", next_step=f"Leave it out for {usual}."
+        )
+    return value == "true"
+
+
 def _after(operation: Verb[..., Any], field: str, *, is_sorted: bool = True) -> _Page:
     """Return pages of a verb's rows after the one whose field the cursor has; it may be gone from sorted rows."""
 
@@ -328,12 +338,8 @@ def _findings(context: Context, call: HttpCall) -> HttpAnswer:
 
 def _models(context: Context, call: HttpCall) -> HttpAnswer:
     check_fields(call, "paired")
-    operation, paired = Verbs.compare, call.query.get("paired", "true")
-    if paired not in {"true", "false"}:
-        raise InvalidInput(
-            "paired must be true or false, got something else.", next_step="Leave it out for true."
-        )
-    request = operation.decode({"environment": call.path_values["environment"], "paired": paired == "true"})
+    operation, paired = Verbs.compare, is_true(call, "paired", "true")
+    request = operation.decode({"environment": call.path_values["environment"], "paired": paired})
     return tagged_answer(context, call, lambda: operation.plain(context, operation.respond(context, request)))
 
 
@@ -477,14 +483,6 @@ def _reward(context: Context, call: HttpCall) -> HttpAnswer:
     is_whole = isinstance(body, dict) and "arm" not in body and "run" in body
     operation = Verbs.reward_run if is_whole else _REWARD
     return _acted(operation, context, parsed_input(operation, call, body))
-
-
-def _reward_batch(context: Context, call: HttpCall) -> HttpAnswer:
-    return _line_answers(reward_lines(context, lines_of(call.pieces), call.headers.get(_KEY)))
-
-
-def _run_batch(context: Context, call: HttpCall) -> HttpAnswer:
-    return _line_answers(run_lines(context, lines_of(call.pieces)))
 
 
 def _line_answers(results: Iterator[Mapping[str, object]]) -> HttpAnswer:
@@ -723,7 +721,7 @@ ROWS: Final = (
     _row(
         "POST",
         "runs:batch",
-        _run_batch,
+        lambda context, call: _line_answers(run_lines(context, lines_of(call.pieces))),
         RouteText(id="record_runs", answer=Verbs.record, words="Record runs, a line each.", lines=RUN_LINE),
         action="ingest",
     ),
@@ -741,7 +739,9 @@ ROWS: Final = (
     _row(
         "POST",
         "rewards:batch",
-        _reward_batch,
+        lambda context, call: _line_answers(
+            reward_lines(context, lines_of(call.pieces), call.headers.get(_KEY))
+        ),
         RouteText(
             id="reward_lines",
             answer=Verbs.reward,

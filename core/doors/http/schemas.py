@@ -331,29 +331,28 @@ def _responses(route: Route, text: RouteText, known: _Schemas) -> _Schema:
 
 
 def _answer(route: Route, text: RouteText, known: _Schemas) -> _Schema:
-    headers = _headers(*OF_ALL, *(["ETag"] if text.tagged else []))
+    headers, words = _headers(*OF_ALL, *(["ETag"] if text.tagged else [])), _FORMS[text.form]
     if _is_batch(route):
+        words = "A result for each line, in order."
         lines = {"type": "string", "description": "Each line is a JSON object, of the schema x-line."}
-        content: _Schema = {
-            NDJSON: {"schema": {**lines, "x-line": _line(known.given[text.kinds[0].__name__])}}
-        }
-        content[NDJSON] |= _example(known.examples.get(text.name))
-        return {"description": "A result for each line, in order.", "headers": headers, "content": content}
-    if text.answers:
-        own = {
+        line = _line(known.given[text.kinds[0].__name__])
+        content: _Schema = {NDJSON: {"schema": {**lines, "x-line": line}}}
+    elif text.answers:
+        words = "All of it."
+        headers |= {
             name: {"description": words, "schema": {"type": "string"}} for name, words in text.headers.items()
         }
         content = {media: {"schema": _file(media)} for media in text.answers}
-        content[text.answers[0]] |= _example(known.examples.get(text.name))
-        return {"description": "All of it.", "headers": headers | own, "content": content}
-    one, *others = [known.answers[kind] for kind in text.kinds]
-    schema = {"anyOf": [one, *others]} if others else one
-    if text.form == "list":
-        schema = _object(items={"type": "array", "items": schema}, next=_ref("schemas", "Cursor"))
-    elif text.form == "record":
-        schema = _object(record=schema)
-    content = {JSON: {"schema": schema, **_example(known.examples.get(text.name))}}
-    return {"description": _FORMS[text.form], "headers": headers, "content": content}
+    else:
+        one, *others = [known.answers[kind] for kind in text.kinds]
+        schema = {"anyOf": [one, *others]} if others else one
+        if text.form == "list":
+            schema = _object(items={"type": "array", "items": schema}, next=_ref("schemas", "Cursor"))
+        elif text.form == "record":
+            schema = _object(record=schema)
+        content = {JSON: {"schema": schema}}
+    next(iter(content.values())).update(_example(known.examples.get(text.name)))
+    return {"description": words, "headers": headers, "content": content}
 
 
 def _example(value: object) -> dict[str, object]:
