@@ -75,11 +75,7 @@ class DemoRun:
 
 
 def run_id(number: int) -> str:
-    """Uid of a world's run.
-
-    >>> run_id(12)
-    'demo-5-00012'
-    """
+    """Uid of a world's run, such as ``demo-5-00012``."""
     return f"demo-{WORLD_VERSION}-{number:05d}"
 
 

@@ -254,11 +254,7 @@ ENVIRONMENTS: Final[Mapping[str, World]] = {world.name: world for world in (*PAT
 
 
 def episodes(world: World, n: int, seed: int) -> list[Episode]:
-    """Episodes of an environment, drawn on dice of their own.
-
-    >>> [one.uid for one in episodes(DESK, 2, 7)]
-    ['support/tickets/0', 'support/tickets/1']
-    """
+    """Episodes of an environment, drawn on dice of their own."""
     dice = np.random.default_rng([seed, n, len(world.name)])
     generated = (world.episode(dice, f"{world.name}/{index}") for index in range(n))
     return [replace(one, environment=world.name) for one in generated]

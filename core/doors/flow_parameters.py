@@ -47,11 +47,7 @@ def summary_of(flow: str) -> str:
 
 @cache
 def answer_of(flow: str) -> Any:  # noqa: ANN401 - a type
-    """Return the type of a flow's answer.
-
-    >>> answer_of("core.flows.corrections:note")
-    <class 'core.records.corrections.NoteAnswer'>
-    """
+    """Return the type of a flow's answer."""
     returned, names = _definition(flow).returns, _Names(flow.partition(":")[0])
     assert returned is not None, "flows are typed"  # noqa: S101 - strict types
     hint = SimpleNamespace(__annotations__={"return": ast.unparse(returned)})

@@ -82,13 +82,7 @@ def signature(key: bytes, identity: str, at_s: int, body: bytes) -> str:
 
 
 def key_of(text: str) -> bytes | None:
-    """Return the key of a secret: base64 after ``whsec_``, else its own bytes; None for less than 24 bytes.
-
-    >>> key_of("short") is None, key_of("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw") == b64decode(
-    ...     "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-    ... )
-    (True, True)
-    """
+    """Return the key of a secret: base64 after ``whsec_``, else its own bytes; None for less than 24 bytes."""
     try:
         is_encoded = text.startswith(_ENCODED)
         key = b64decode(text.removeprefix(_ENCODED), validate=True) if is_encoded else text.encode()

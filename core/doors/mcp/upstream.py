@@ -49,11 +49,7 @@ class _Configuration(msgspec.Struct):
 
 
 def configured(document: bytes) -> dict[str, ServerOptions]:
-    """Return the servers of a configuration, by name; ``${VARIABLE}`` is replaced. Errors show no value of it.
-
-    >>> list(configured(b'{"mcpServers": {"files": {"command": "npx"}, "old": {"url": "x", "disabled": true}}}'))
-    ['files']
-    """
+    """Return the servers of a configuration, by name; ``${VARIABLE}`` is replaced. Errors show no value of it."""
     try:
         read = msgspec.json.decode(
             _VARIABLE.sub(_value_of, document.decode("utf-8-sig")), type=_Configuration
