@@ -75,6 +75,14 @@ LEARNERS: Final[Table[LearnerSummary]] = Table(
         "last run", lambda one: "" if one.runs is None else one.last_run or "none dated", "time", width=130
     ),
 )
+IMPORTS: Final[Table[LearnerImport]] = Table(
+    learner=text("learner", lambda one: one.learner),
+    files=count("files", lambda one: one.files),
+    runs=count("runs", lambda one: None if one.answer is None else one.answer.runs),
+    duplicates=count("known", lambda one: None if one.answer is None else one.answer.duplicates),
+    rejected=count("lines rejected", lambda one: None if one.answer is None else one.answer.rejected_count),
+    act=text("act", lambda one: "not read" if one.answer is None else one.answer.id or "nothing new"),
+)
 
 
 def _last_use(one: CarriedItem) -> str:
@@ -94,16 +102,6 @@ CARRIED: Final[Table[CarriedItem]] = Table(
     last=text("last use", _last_use),
     changed=minute("changed", lambda one: one.item.changed_ms or None),
     why=text("why", lambda one: one.why if one.proposal is None else f"propose {one.proposal}: {one.why}"),
-)
-
-
-IMPORTS: Final[Table[LearnerImport]] = Table(
-    learner=text("learner", lambda one: one.learner),
-    files=count("files", lambda one: one.files),
-    runs=count("runs", lambda one: None if one.answer is None else one.answer.runs),
-    duplicates=count("known", lambda one: None if one.answer is None else one.answer.duplicates),
-    rejected=count("lines rejected", lambda one: None if one.answer is None else one.answer.rejected_count),
-    act=text("act", lambda one: "not read" if one.answer is None else one.answer.id or "nothing new"),
 )
 
 

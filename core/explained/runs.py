@@ -39,6 +39,18 @@ HITS: Final[Table[SearchHit]] = Table(
     at=time("newest", lambda one: one.at_ms, width=112),
     text=text("text", lambda one: one.excerpt, width=480),
 )
+LEDGER: Final[Table[Observation]] = Table(
+    id=text("reward of", lambda one: one.id),
+    arm=text("arm", lambda one: one.arm),
+    kind=text("kind", lambda one: one.kind),
+    reward=number("value", lambda one: one.reward),
+    run=text("run", lambda one: one.run, "none"),
+    actor=text("by", lambda one: one.actor),
+    at=time("at", lambda one: one.at_ms, _UNKNOWN),
+    state=text(
+        "state", lambda one: "undone" if one.undone else "counts" if one.counts else "superseded or inactive"
+    ),
+)
 
 
 def _seconds(one: RunRow) -> float | None:
@@ -102,20 +114,6 @@ def arms_of(story: RunStory) -> Table[RunArm]:
         observed=text("observed", observed),
         flip=text("what would have flipped it", lambda one: flip(one, story)),
     )
-
-
-LEDGER: Final[Table[Observation]] = Table(
-    id=text("reward of", lambda one: one.id),
-    arm=text("arm", lambda one: one.arm),
-    kind=text("kind", lambda one: one.kind),
-    reward=number("value", lambda one: one.reward),
-    run=text("run", lambda one: one.run, "none"),
-    actor=text("by", lambda one: one.actor),
-    at=time("at", lambda one: one.at_ms, _UNKNOWN),
-    state=text(
-        "state", lambda one: "undone" if one.undone else "counts" if one.counts else "superseded or inactive"
-    ),
-)
 
 
 def _failed(one: SideRuns) -> str:

@@ -18,7 +18,7 @@ import msgspec
 
 from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http.bodies import file_pieces
-from core.doors.http.own import AT_LEARNER, ROOT, RUN_LINE, check_fields, document_answer, is_true
+from core.doors.http.own import AT_LEARNER, ROOT, RUN_LINE, check_fields, document_answer
 from core.doors.http.refusals import worded
 from core.doors.http.routes import MOST_BYTES, NDJSON, Route
 from core.doors.http.schemas import ApiRoute, RouteText
@@ -85,7 +85,7 @@ def _import(context: Context, call: HttpCall) -> HttpAnswer:
             name=call.query.get("file", _NAME), size_bytes=sizes[1], content=cast("IO[bytes]", content)
         )
         answer = import_uploaded(
-            context.for_rehearsal() if is_true(call, "preview") else context,
+            context.for_rehearsal() if _is_true(call, "preview") else context,
             [upload],
             tools=listed if n_tools else None,
             format=request.format,
@@ -93,8 +93,8 @@ def _import(context: Context, call: HttpCall) -> HttpAnswer:
             phase=request.phase,
             at_most_bytes=MOST_BYTES,
             limits=limits,
-            each_event=is_true(call, "each_event"),
-            replace=is_true(call, "replace"),
+            each_event=_is_true(call, "each_event"),
+            replace=_is_true(call, "replace"),
         )
     hint = None if answer.hint is None else worded(answer.hint)
     return document_answer(Verbs.import_.plain(context, msgspec.structs.replace(answer, hint=hint)))
@@ -108,6 +108,15 @@ def _count(call: HttpCall, name: str) -> int | None:
             next_step="Use for example 1000, or leave it out for the default.",
         )
     return None if value is None else int(value)
+
+
+def _is_true(call: HttpCall, name: str) -> bool:
+    value = call.query.get(name, "false")
+    if value not in {"true", "false"}:
+        raise InvalidInput(
+            f"{name} must be true or false, got something else.", next_step="Leave it out for false."
+        )
+    return value == "true"
 
 
 def _n_tools(call: HttpCall) -> int:

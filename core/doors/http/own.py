@@ -297,16 +297,6 @@ def check_fields(call: HttpCall, *names: str) -> None:
             )
 
 
-def is_true(call: HttpCall, name: str, usual: str = "false") -> bool:
-    """Return whether a field of a query is true; raises `InvalidInput` for another text than true and false."""
-    value = call.query.get(name, usual)
-    if value not in {"true", "false"}:
-        raise InvalidInput(
-            f"{name} must be true or false, got something else.", next_step=f"Leave it out for {usual}."
-        )
-    return value == "true"
-
-
 def _after(operation: Verb[..., Any], field: str, *, is_sorted: bool = True) -> _Page:
     """Return pages of a verb's rows after the one whose field the cursor has; it may be gone from sorted rows."""
 
@@ -338,8 +328,12 @@ def _findings(context: Context, call: HttpCall) -> HttpAnswer:
 
 def _models(context: Context, call: HttpCall) -> HttpAnswer:
     check_fields(call, "paired")
-    operation, paired = Verbs.compare, is_true(call, "paired", "true")
-    request = operation.decode({"environment": call.path_values["environment"], "paired": paired})
+    operation, paired = Verbs.compare, call.query.get("paired", "true")
+    if paired not in {"true", "false"}:
+        raise InvalidInput(
+            "paired must be true or false, got something else.", next_step="Leave it out for true."
+        )
+    request = operation.decode({"environment": call.path_values["environment"], "paired": paired == "true"})
     return tagged_answer(context, call, lambda: operation.plain(context, operation.respond(context, request)))
 
 
