@@ -290,12 +290,11 @@ def send_reset(
     tried("Nothing was reset.", act, at="reset")
 
 
-def read_results(results: TrialResults, plan: str | None, after: Callable[[], None], *, at: str) -> None:
-    """Read the results of a trial; ``after`` clears the form."""
+def read_results(results: TrialResults, plan: str | None, *, at: str) -> None:
+    """Read the results of a trial."""
 
     def act() -> Flash:
         answer = read_trial(reading().context, results, plan=plan)
-        after()
         return Flash(text=f"{wording.things(answer.n_new, 'new run')} read.", act=answer.id)
 
     tried("Nothing was read.", act, at=at)

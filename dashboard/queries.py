@@ -395,18 +395,14 @@ def alerts() -> AlertsView:
     return alerts_of(reading().pages, limit=10)
 
 
-def results_of(name: str, content: bytes, arm: str) -> TrialResults:
-    """Return the results of a file that was dropped, of this arm if it names none; it is removed once it is read."""
+def results_of(name: str, content: bytes, *, plan: str | None, arm: str) -> tuple[TrialResults, TrialRead]:
+    """Return the results of a dropped file, of ``arm`` if it names none, and what they would show when read."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / (PurePath(name).name or "results")
         path.write_bytes(content)
         results = read_results(path)
-    return msgspec.structs.replace(results, arm=results.arm or arm)
-
-
-def preview_trial(results: TrialResults, *, plan: str | None) -> TrialRead:
-    """Return what reading results would show; nothing is read."""
-    return read_trial(reading().context, results, plan=plan, preview=True)
+    results = msgspec.structs.replace(results, arm=results.arm or arm)
+    return results, read_trial(reading().context, results, plan=plan, preview=True)
 
 
 def preview_settings(changes: Mapping[str, object]) -> queries.SettingsPreview:

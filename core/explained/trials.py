@@ -11,7 +11,7 @@ from core.records.counts import number_of
 
 if TYPE_CHECKING:
     from core.records.estimate import Estimate
-    from core.records.trial import TasksNeeded, TrialPlanned, TrialRow, TrialVerdict
+    from core.records.trial import TasksNeeded, TrialPlanned, TrialRow, TrialStory, TrialVerdict
 
 _HAIR: Final = 1e-9
 """Tolerance of rounding outwards, so that 100 stays 100."""
@@ -41,10 +41,7 @@ NO_CELLS: Final = "No results yet."
 
 
 def in_force(rows: Iterable[TrialRow]) -> list[TrialVerdict]:
-    """Return the newest verdict of each arm and model that is not of the past, without screens of halves.
-
-    ``rows`` begin with the newest.
-    """
+    """Return the newest verdict of each arm and model, of ``rows`` from the newest, but no past one or screen."""
     latest: dict[tuple[str, str], TrialVerdict] = {}
     for one in (verdict for row in rows for verdict in row.verdicts):
         if one.past is None and one.figures.why != "screen":
@@ -160,6 +157,20 @@ def verdicts(row: TrialRow) -> list[str]:
     names = ", ".join(f"{one.arm} ({changed(one)})" for one in named) or "none yet"
     head = [f"Candidates for a trial of their own: {names}."] if screened else []
     return [*head, *map(verdict, row.verdicts)] or [NO_CELLS]
+
+
+def story(one: TrialStory) -> str:
+    """Return the plan of one trial, and what was read."""
+    row, plan = one.row, one.plan
+    parts = [number_of(row.n_tasks, "task"), number_of(row.n_cells, "run")]
+    if plan is not None:
+        unit = "%" if plan.metric == "cost" else " points"
+        parts[0] = f"{row.n_tasks:,} of {number_of(len(plan.tasks), 'planned task')}"
+        parts += [number_of(plan.repeats, "repeat"), f"smallest effect {plan.smallest:g}{unit}"]
+        parts += filter(None, (plan.model, plan.harness, plan.grader))
+    if one.n_runs:
+        parts.append(f"{number_of(one.n_runs, 'recorded run')} that no arm learns from")
+    return f"{row.trial}: {', '.join(parts)}."
 
 
 def planned(answer: TrialPlanned) -> list[str]:

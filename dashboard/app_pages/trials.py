@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import streamlit as st
 
+from core.explained import trials as explained
 from dashboard import queries
 from dashboard.reading import reading
 from dashboard.sentences import trials as sentences
 from dashboard.widgets import address, trials
 from dashboard.widgets.parts import how_it_is_computed, muted, panel, sentence
+from dashboard.wording import literal
 
 
 def page() -> None:
@@ -35,7 +37,7 @@ def _one(name: str) -> None:
     if story is None:
         return
     sentence(sentences.conclusion([story.row]), reading().tokens)
-    muted(sentences.story_line(story))
+    muted(literal(explained.story(story)))
     trials.links(story)
     with panel("The verdict"):
         trials.verdict(story.row.verdicts)

@@ -11,7 +11,7 @@ from typing import Final
 from core.explained import trials as explained
 from core.explained.table import Table
 from core.records.judgement import Judgement
-from core.records.trial import TrialRow, TrialStory, TrialVerdict, TrialWord
+from core.records.trial import TrialRow, TrialVerdict, TrialWord
 from dashboard import wording
 from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
@@ -28,11 +28,6 @@ _MOST_NAMED: Final = 3
 def conclusion(rows: Sequence[TrialRow]) -> Sentence:
     """Return the arms of each verdict in force, in the order of `_FIRST`; a single one comes with its effect."""
     shown = explained.in_force(rows)
-    if not shown:
-        return composed("These trials have ", Phrase(Words("no verdict in force")), ".")
-    if len(shown) == 1:
-        phrase = Phrase(Words(explained.words(shown[0])))
-        return composed(f"{name_of(shown[0].arm)}: ", phrase, f". {signed(explained.effect(shown[0]))}.")
     parts: list[Markdown | Phrase] = []
     for word in _FIRST:
         names = [*dict.fromkeys(name_of(one.arm) for one in shown if one.figures.word == word)]
@@ -40,21 +35,10 @@ def conclusion(rows: Sequence[TrialRow]) -> Sentence:
             few = len(names) <= _MOST_NAMED
             named = wording.listed(names) if few else wording.things(len(names), "arm")
             parts += [f"{'; ' if parts else ''}{named}: ", Phrase(Words(word.replace("_", " ")))]
-    return composed(*parts, ".")
-
-
-def story_line(story: TrialStory) -> Markdown:
-    """Return the plan of one trial, and what was read."""
-    row, plan = story.row, story.plan
-    parts: list[Markdown] = [wording.things(row.n_tasks, "task"), wording.things(row.n_cells, "run")]
-    if plan is not None:
-        unit = "%" if plan.metric == "cost" else " points"
-        parts[0] = f"{wording.count(row.n_tasks)} of {wording.things(len(plan.tasks), 'planned task')}"
-        parts += [wording.things(plan.repeats, "repeat"), f"smallest effect {plan.smallest:g}{unit}"]
-        parts += [wording.literal(one) for one in (plan.model, plan.harness, plan.grader) if one]
-    if story.n_runs:
-        parts.append(f"{wording.things(story.n_runs, 'recorded run')} that no arm learns from")
-    return f"{wording.literal(row.trial)}: {', '.join(parts)}."
+    if not shown:
+        parts = ["These trials have ", Phrase(Words("no verdict in force"))]
+    effect = f". {signed(explained.effect(shown[0]))}" if len(shown) == 1 else Words("")
+    return composed(*parts, effect, ".")
 
 
 def used(rows: Iterable[TrialRow], judged: Mapping[str, Judgement]) -> list[Used]:

@@ -156,17 +156,13 @@ def matching(known: Belief, by: Order, judged: Mapping[str, Judgement]) -> Ints:
 def _matching(
     known: Belief, by: Order, needle: str, judged: Mapping[str, Judgement], kind: str | None
 ) -> Ints:
+    keys = known.columns.keys
     names = KINDS.get(kind) if kind is not None else None
-    everywhere = np.array(
-        [index for index, key in enumerate(known.columns.keys) if names is None or judged[key].name in names],
-        dtype=np.int64,
-    )
+    places = [index for index, key in enumerate(keys) if names is None or judged[key].name in names]
     if needle:
-        hits = set(matches(known.columns.keys, needle, at_most=len(everywhere)))
-        everywhere = np.array(
-            [index for index in everywhere if known.columns.keys[int(index)] in hits], dtype=np.int64
-        )
-    return ordered(known.columns, known.summary, everywhere, by)
+        hits = set(matches(keys, needle, at_most=len(places)))
+        places = [index for index in places if keys[index] in hits]
+    return ordered(known.columns, known.summary, np.array(places, dtype=np.int64), by)
 
 
 def search_box(judged: Mapping[str, Judgement]) -> None:
@@ -214,10 +210,9 @@ def table(
     key: str,
 ) -> None:
     """Draw a sortable table of the first of these arms; a click on a row opens its arm."""
-    year_of_ms = reading().frame.last_at_ms
 
     def rows(these: Ints) -> pa.Table:
-        return frame_to_arrow(_arm_frame(known, these, judged=judged, truth=truth, year_of_ms=year_of_ms))
+        return _arm_rows(known, these, judged, truth)
 
     first = places[:ALL_AT_ONCE]  # rows of a longer table load while one scrolls, and can't be clicked
     frame = cached_figure(("arm table", first.tobytes(), bool(truth)), lambda: rows(first))
@@ -235,15 +230,10 @@ def table(
         opening.open_one(pages.ARM, known.columns.keys[int(first[row])])
 
 
-def _arm_frame(
-    known: Belief,
-    places: Ints,
-    *,
-    judged: Mapping[str, Judgement],
-    truth: Mapping[str, float],
-    year_of_ms: int | None,
-) -> pd.DataFrame:
-    columns, summary = known.columns, known.summary
+def _arm_rows(
+    known: Belief, places: Ints, judged: Mapping[str, Judgement], truth: Mapping[str, float]
+) -> pa.Table:
+    columns, summary, year_of_ms = known.columns, known.summary, reading().frame.last_at_ms
     shown = [columns.keys[int(index)] for index in places]
     judgements = [judged[key] for key in shown]
     cells: dict[str, object] = {
@@ -268,7 +258,8 @@ def _arm_frame(
         cells["chance"] = [None if chance is None else round(100 * chance, 0) for chance in chances]
     named = heads(_DESCRIBED)
     by_name = {named.get(name, name): column for name, column in cells.items()}
-    return pd.DataFrame({"type": type_cells(shown), **by_name, "id": [wording.plain(key) for key in shown]})
+    ids = [wording.plain(key) for key in shown]
+    return frame_to_arrow(pd.DataFrame({"type": type_cells(shown), **by_name, "id": ids}))
 
 
 def _arm_columns() -> dict[str, Any]:

@@ -39,7 +39,6 @@ from dashboard.widgets.results import NamedAct, offered_undo, result, way_back
 from dashboard.wording import Words
 
 READ: Final = "read a trial"
-_ROUND: Final = "armscope results dropped"
 _PHONE: Final = {"at": 104, "arms": 130, "verdict": 110}
 
 
@@ -195,10 +194,7 @@ def readings(story: TrialStory) -> None:
 
 
 def reading_form(plan: str | None = None, arm: str = "") -> None:
-    """Draw a field for a file of results: what it would show, and the button that reads it.
-
-    ``arm`` is that of a file that names none.
-    """
+    """Draw a field for results, of ``arm`` if they name none: what they would show, and the button to read them."""
     section("Read results", "a file of your harness with both sides")
     result(READ)
     of_plan = "" if plan is None else f" --plan {plan}"
@@ -206,13 +202,11 @@ def reading_form(plan: str | None = None, arm: str = "") -> None:
     st.code(command(f"trial read RESULTS{of_plan}{of_arm}"), language=None, wrap_lines=True)
     if not reading().may("ingest"):
         return
-    key = f"results {st.session_state.get(_ROUND, 0)}"
-    dropped = st.file_uploader("File of results", key=key, label_visibility="collapsed")
+    dropped = st.file_uploader("File of results", key="results of trial", label_visibility="collapsed")
     if dropped is None:
         return
     try:
-        results = queries.results_of(dropped.name, dropped.getvalue(), arm)
-        shown = queries.preview_trial(results, plan=plan)
+        results, shown = queries.results_of(dropped.name, dropped.getvalue(), plan=plan, arm=arm)
     except ArmscopeError as problem:
         muted(wording.literal(str(problem)))
         return
@@ -226,10 +220,6 @@ def reading_form(plan: str | None = None, arm: str = "") -> None:
         key="do read trial",
         disabled=not (shown.n_new or shown.n_regraded),
         on_click=actions.read_results,
-        args=(results, plan, _emptied),
+        args=(results, plan),
         kwargs={"at": READ},
     )
-
-
-def _emptied() -> None:
-    st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1

@@ -164,17 +164,7 @@ reads(
 
 @reads("show", takes="trial_result", inside=TRIALS, examples=["trial show trial-1"])
 def _show(story: TrialStory) -> None:
-    row = story.row
-    say(
-        f"{row.trial}: {', '.join(row.arms) or row.about}, {number_of(row.n_tasks, 'task')}, "
-        f"{number_of(row.n_cells, 'run')}."
-    )
-    if story.plan is not None:
-        plan = story.plan
-        say(
-            f"Planned: {number_of(len(plan.tasks), 'task')}, {number_of(plan.repeats, 'repeat')}, seed {plan.seed}."
-        )
-    say(*explained.verdicts(row))
+    say(explained.story(story), *explained.verdicts(story.row))
     if story.readings:
         say(f"Read by {', '.join(story.readings)}.")
 

@@ -29,8 +29,6 @@ _MARKS: Final[tuple[tuple[Open, Callable[[Cell], object | None]], ...]] = (
     ("another_version", lambda cell: cell.version or None),
     ("another_day", lambda cell: None if cell.at_ms is None else cell.at_ms // DAY_MS),
 )
-_USED: Final = {True: 4, False: -1, None: -1}
-"""Scores of a run by its use of the arm: a fifth used it where their sum is not below 0."""
 _FOLLOWED: Final = {True: 1, False: -9, None: 0}
 """Scores of a run by whether it followed: nine of ten did where their sum is not below 0."""
 _Repeats = Mapping[TrialSide, Sequence[int]]
@@ -364,7 +362,7 @@ def _unit(compared: ArmPairs, name: str) -> Sequence[float]:
         low,
         high,
         any(used),
-        sum(_USED[one] for one in used),
+        sum(5 * (one is True) - 1 for one in used),  # not below 0 where a fifth of the runs used it
         sum(map(_followed, with_arm)),
         sum(map(_followed, without)),
     ]
