@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from core.columns import Bools, Floats
 from core.maths.statistics.trials import shrunk
 from core.maths.statistics.trials.cells import Blocks, comparisons, stacked
-from core.maths.statistics.trials.plan import tasks_needed
+from core.maths.statistics.trials.verdict import tasks_needed
 from core.maths.statistics.trials.verdict import (
     ERROR,
     WORDS,

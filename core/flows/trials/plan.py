@@ -25,7 +25,7 @@ from core.formats.strict import digest_of
 from core.maths.achieved import paid
 from core.maths.episodes import written
 from core.maths.statistics.trials import SMALLEST, figures
-from core.maths.statistics.trials.plan import (
+from core.maths.statistics.trials.verdict import (
     USUAL_CONCENTRATION,
     difficulty,
     tasks_needed,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from core.maths.statistics.trials import figures
-from core.maths.statistics.trials.plan import difficulty, tasks_needed
+from core.maths.statistics.trials.verdict import difficulty, tasks_needed
 from core.maths.statistics.trials.verdict import holm, log_limits, log_wealth, lower_limit, stakes
 from tests.statistics.trials.worlds import cells_of, plan_of
 
