@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
 import scipy
 
 from core.columns import Floats, Ints
+from core.maths.statistics.savings.sums import no_estimate
 from core.maths.statistics.trials.cells import ArmPairs, comparisons, stacked, was_followed, was_used
 from core.maths.statistics.trials.verdict import (
     ERROR,
@@ -33,18 +34,18 @@ SMALLEST: Final = 15.0
 """Smallest effect of interest in points, where no plan names one."""
 UNPLANNED: Final = 50
 """Tasks that stakes are made for, where no plan names them."""
-LEAST_REPEATS: Final = 3
+_LEAST_REPEATS: Final = 3
 """Repeats from which their own variance gives an interval of these tasks."""
+_PROB: Final = 1 - ERROR
 
 
 def figures(
-    cells: Sequence[Cell], plan: TrialPlan | None = None, *, alone: bool = False, smallest: float = SMALLEST
+    cells: Sequence[Cell], plan: TrialPlan | None = None, *, alone: bool = False
 ) -> tuple[TrialFigures, ...]:
     """Return what a trial shows, for each arm and model in turn.
 
     Cells are in any order, and one that comes twice counts once. Without a plan they are observed pairs, whose order
-    is unknown. With ``alone`` the harness loaded the arm alone. ``smallest`` is in points; a plan of success has its
-    own.
+    is unknown. With ``alone`` the harness loaded the arm alone.
 
     Examples
     --------
@@ -60,12 +61,11 @@ def figures(
     compared = comparisons(cells, plan)
     if not compared:
         return ()
-    if plan is not None and plan.metric == "success":
-        smallest = plan.smallest
-    is_screen = plan is not None and bool(plan.halves)
+    smallest = plan.smallest if plan is not None and plan.metric == "success" else SMALLEST
     stake = stakes(compared[0].n_planned or UNPLANNED, ERROR / len(compared))
     blocks = stacked(compared)
     grounds = blocks.grounds(smallest)
+    # Missing cells counted both ways, then whole blocks alone.
     low, high = (np.stack([one, blocks.difference]) for one in (blocks.low, blocks.high))
     chance = chances(low, high, stake, smallest)
     # A retest chose its tasks by their results, so it shows an effect on them and never that there is none.
@@ -73,80 +73,34 @@ def figures(
     claim = claims(chance, np.logical_and.reduce([*grounds.values()]) & has_ground)
     error = holm(np.where([one.apart is not None for one in compared], 1.0, claim[:, 0].min(0)))
     word = words(claim, error)
-    limits = np.stack([lower_limit(low, stake, error), -lower_limit(-high, stake, error)])
+    limits = 100 * np.stack([lower_limit(low, stake, error), -lower_limit(-high, stake, error)])
+    is_none = chance[NO_DIFFERENCE].min(0) <= error
     shrunken = shrunk(blocks.difference)
-    return tuple(
-        _Judged(
-            pairs=one,
-            difference=blocks.difference[row],
-            word=word[:, row],
-            chance=chance[..., row],
-            error=float(error[row]),
-            limits=100 * limits[..., row],
-            lacking=[why for why, holds in grounds.items() if not holds[row]],
-            is_screen=is_screen,
-        ).figures(shrunken[row], alone)
-        for row, one in enumerate(compared)
-    )
 
-
-@dataclass(frozen=True, kw_only=True)
-class _Judged:
-    """A judged comparison. Last axes have two parts: missing cells counted both ways, then whole blocks alone."""
-
-    pairs: ArmPairs
-    difference: Floats
-    word: Ints
-    chance: Floats
-    error: float
-    limits: Floats
-    lacking: Sequence[Open]
-    is_screen: bool
-
-    def why(self) -> Open | None:
-        """Return why the verdict is open; None where it is not."""
-        if self.pairs.apart or not self.pairs.paired:
-            return self.pairs.apart or "one_side"
-        if self.is_screen:
-            return "screen"
-        if self.word[0] != OPEN:
-            return None
-        if self.word[1] != OPEN:
-            return "missing"
-        if self.lacking and self.chance[NO_DIFFERENCE].min() <= self.error:
-            return self.lacking[0]
-        return "few_tasks" if len(self.pairs.units) < (self.pairs.n_planned or UNPLANNED) else "wide"
-
-    def points(self, bound: int) -> Estimate:
-        """Return the mean difference in points with its limits."""
-        prob = 1 - self.error
-        if np.isnan(self.difference).all():
-            return Estimate(value=None, lower=None, upper=None, prob=prob, missing="no_common_task")
-        lower, upper = self.limits[:, bound].tolist()
-        return Estimate(value=100 * float(np.nanmean(self.difference)), lower=lower, upper=upper, prob=prob)
-
-    def figures(self, shrunken: float | None, alone: bool) -> TrialFigures:
-        """Return the figures, with the effect as it is drawn towards those of other arms."""
-        pairs, why = self.pairs, self.why()
+    def shown(row: int, pairs: ArmPairs) -> TrialFigures:
+        lacking = [why for why, holds in grounds.items() if is_none[row] and not holds[row]]
+        is_screen = plan is not None and bool(plan.halves)
+        why = _why(pairs, word[:, row], lacking, is_screen=is_screen)
+        effects = [
+            _points(blocks.difference[row], limits[:, bound, row], 1 - float(error[row])) for bound in (0, 1)
+        ]
         graded = [one for one in pairs.cells if one.grade is not None]
         missing = [one for one in pairs.cells if one.grade is None]
         missing_ms = [one.at_ms for one in missing if one.at_ms is not None]
-        tokens = pairs.log_ratios(lambda cell: cell.tokens)
+        tokens, money = (pairs.log_ratios(cost) for cost in (attrgetter("tokens"), attrgetter("money_pico")))
         return TrialFigures(
             arm=pairs.arm,
             model=pairs.model,
-            word=WORDS[self.word[0]] if why is None else "open",
+            word=WORDS[word[0, row]] if why is None else "open",
             why=why,
-            like_these=self.points(0),
+            like_these=effects[0],
             these=_these(pairs),
-            whole_only=self.points(1) if pairs.faults_differ or not pairs.is_whole else None,
+            whole_only=effects[1] if pairs.faults_differ or not pairs.is_whole else None,
             tokens=_cost(tokens, pairs),
-            money=_cost(pairs.log_ratios(lambda cell: cell.money_pico), pairs)
-            if pairs.is_balanced
-            else Estimate(value=None, lower=None, upper=None, missing="unbalanced"),
+            money=_cost(money, pairs) if pairs.is_balanced else no_estimate("unbalanced", _PROB),
             n_costs=len(tokens),
-            p_value=float(self.chance[:NO_DIFFERENCE, 0].min()),
-            shrunk=shrunken,
+            p_value=float(chance[:NO_DIFFERENCE, 0, row].min()),
+            shrunk=shrunken[row],
             tasks=pairs.paired,
             n_planned=pairs.n_planned,
             n_attempts_again=_by_side(cell for one in pairs.blocks for cell in one.again),
@@ -158,6 +112,30 @@ class _Judged:
             left_out_checks=pairs.left_out_checks,
             alone=alone,
         )
+
+    return tuple(shown(row, pairs) for row, pairs in enumerate(compared))
+
+
+def _why(pairs: ArmPairs, word: Ints, lacking: Sequence[Open], *, is_screen: bool) -> Open | None:
+    """Return why the verdict is open, ``word`` also without missing cells; None where it is not."""
+    if pairs.apart or not pairs.paired:
+        return pairs.apart or "one_side"
+    if is_screen:
+        return "screen"
+    if word[0] != OPEN:
+        return None
+    if word[1] != OPEN:
+        return "missing"
+    is_early = len(pairs.units) < (pairs.n_planned or UNPLANNED)
+    return next(iter(lacking), "few_tasks" if is_early else "wide")
+
+
+def _points(difference: Floats, limits: Floats, prob: float) -> Estimate:
+    """Return the mean difference in points with its limits."""
+    if np.isnan(difference).all():
+        return no_estimate("no_common_task", prob)
+    lower, upper = limits.tolist()
+    return Estimate(value=100 * float(np.nanmean(difference)), lower=lower, upper=upper, prob=prob)
 
 
 def _by_side(cells: Iterable[Cell]) -> BySide:
@@ -175,7 +153,7 @@ def _these(one: ArmPairs) -> Estimate | None:
         return None
     sides = [[cell.grade for cell in block.cells[side]] for block in one.blocks for side in TRIAL_SIDES]
     grades = np.array(sides, dtype=np.float64)
-    if grades.shape[1] < LEAST_REPEATS:
+    if grades.shape[1] < _LEAST_REPEATS:
         return None
     runs = grades[:, :1] if np.all(grades == grades[:, :1]) else grades
     n = runs.shape[1]
@@ -192,11 +170,11 @@ def _these(one: ArmPairs) -> Estimate | None:
 def _cost(logs: Floats, pairs: ArmPairs) -> Estimate:
     """Return the mean log ratio as per cent that the arm adds, with limits that hold at every reading."""
     if not len(logs):
-        return Estimate(value=None, lower=None, upper=None, missing="unknown_usage")
+        return no_estimate("unknown_usage", _PROB)
     lower, upper = (float(limit) for limit in log_limits(logs, pairs.n_planned or UNPLANNED))
     value = 100 * math.expm1(float(logs.mean()))
     if math.isinf(upper):
-        return Estimate(value=value, lower=None, upper=None, missing="few_for_interval")
+        return no_estimate("few_for_interval", _PROB, value)
     return Estimate(value=value, lower=100 * math.expm1(lower), upper=100 * math.expm1(upper))
 
 

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import fmean
 from typing import Final
 
 import numpy as np
@@ -51,21 +52,16 @@ class TaskBlock:
         """Return the cells of a side that have a grade."""
         return [one for one in self.cells[side] if one.grade is not None]
 
-    def is_whole(self, side: TrialSide) -> bool:
-        """Return whether no cell of a side is missing."""
-        return len(self.graded(side)) == len(self.cells[side])
-
     def mean(self, side: TrialSide, missing: float = math.nan) -> float:
         """Return the mean grade of a side; each missing cell counts as ``missing``."""
-        grades = [missing if one.grade is None else one.grade for one in self.cells[side]]
-        return sum(grades) / len(grades)
+        return fmean(missing if one.grade is None else one.grade for one in self.cells[side])
 
     @cached_property
     def paired(self) -> PairedTask | None:
         """The task with its mean grades; None if a cell is missing."""
-        if not all(map(self.is_whole, TRIAL_SIDES)):
-            return None
         ours, theirs = map(self.mean, TRIAL_SIDES)
+        if math.isnan(ours + theirs):
+            return None
         return PairedTask(
             task=self.task,
             n_repeats=len(self.cells["with"]),
@@ -81,8 +77,7 @@ class TaskBlock:
         ]
         if not all(map(sum, known)):
             return None
-        ours, theirs = (sum(one) / len(one) for one in known)
-        return math.log(ours / theirs)
+        return math.log(fmean(known[0]) / fmean(known[1]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +120,7 @@ class ArmPairs:
         Sides are mixed within a block, so faults outside the agent hit both. Others may hide failures.
         """
         first = [one.first for one in self.blocks if one.first is not None]
-        ours, theirs = (sum(not one.is_whole(side) for one in first) for side in TRIAL_SIDES)
+        ours, theirs = (sum(math.isnan(one.mean(side)) for one in first) for side in TRIAL_SIDES)
         return abs(ours - theirs) > 2 * math.sqrt(ours + theirs)
 
     @cached_property
@@ -147,7 +142,7 @@ class ArmPairs:
             [one for block in unit if (one := block.log_ratio(cost)) is not None]
             for unit in self.units.values()
         )
-        return np.array([sum(unit) / len(unit) for unit in units if unit], dtype=np.float64)
+        return np.array([fmean(unit) for unit in units if unit])
 
     @property
     def is_balanced(self) -> bool:
@@ -222,10 +217,8 @@ def _repeats(cells: Iterable[Cell], plan: TrialPlan | None) -> _Repeats:
     """Return the repeats that each side must have: those of the plan, else those of the source."""
     if plan is not None:
         return dict.fromkeys(TRIAL_SIDES, range(1, plan.repeats + 1))
-    own = {side: sorted({one.repeat for one in cells if one.side == side}) for side in TRIAL_SIDES}
-    return {
-        side: own[side] or own[other] for side, other in zip(TRIAL_SIDES, reversed(TRIAL_SIDES), strict=True)
-    }
+    own = {side: {one.repeat for one in cells if one.side == side} for side in TRIAL_SIDES}
+    return {side: sorted(own[side] or {one.repeat for one in cells}) for side in TRIAL_SIDES}
 
 
 def _counted(name: str, cells: Sequence[Cell], repeats: _Repeats) -> TaskBlock:
@@ -277,22 +270,20 @@ def grade_of(cell: Cell, left_out: frozenset[str] = frozenset()) -> float | None
 def _left_out(cells: Sequence[Cell]) -> frozenset[str]:
     """Return the checks that only one side has, and those that equal the use of the arm, if others are left."""
     cells = [one for one in cells if one.checks and one.grade is not None]
-    on_sides: list[Counter[str]] = []
-    for side in TRIAL_SIDES:
-        tasks = {one.task for one in cells if one.side != side}
-        on_sides.append(
-            Counter(check for one in cells if one.side == side and one.task in tasks for check in one.checks)
-        )
-    ours, theirs = on_sides
-    one_sided = set(ours) ^ set(theirs)
+    tasks = {side: {one.task for one in cells if one.side == side} for side in TRIAL_SIDES}
+    shared = tasks["with"] & tasks["without"]
+    ours, theirs = (
+        Counter(check for one in cells if one.side == side and one.task in shared for check in one.checks)
+        for side in TRIAL_SIDES
+    )
+    one_sided = ours.keys() ^ theirs.keys()
     is_use = {
         check
-        for check in set(ours) & set(theirs)
-        if min(ours[check], theirs[check]) >= _LEAST_CHECKS
-        and all(one.checks.get(check, was_used(one)) == was_used(one) for one in cells)
+        for check, n in (ours & theirs).items()
+        if n >= _LEAST_CHECKS and all(one.checks.get(check, was_used(one)) == was_used(one) for one in cells)
     }
     has_rest = all(set(one.checks) - is_use for one in cells)
-    return frozenset(one_sided | (is_use if has_rest else set()))
+    return frozenset(one_sided | is_use if has_rest else one_sided)
 
 
 def was_used(cell: Cell) -> bool | None:
