@@ -94,14 +94,31 @@ class TrialHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     rescored: tuple[TrialSide, ...] = ()
 
 
-@dataclass
-class Collected:
+@dataclass(kw_only=True)
+class TaskNames:
+    """Names of tasks by content, with notes about those of one name."""
+
+    digests: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def task(self, name: str, digest: str) -> str:
+        """Return the name of a task. A known name with another digest is another task, with the digest in it."""
+        known = self.digests[name] = self.digests.get(name) or digest
+        if digest in {known, ""}:
+            return name
+        other = f"{name} ({digest[:_SHOWN_DIGITS]})"
+        if other not in self.digests:
+            self.digests[other] = digest
+            self.notes.append(f"{shown(name)} has another digest, too. This one is the task {shown(other)}.")
+        return other
+
+
+@dataclass(kw_only=True)
+class Collected(TaskNames):
     """Cells of one source, each once, in their order, with the notes about what was left out."""
 
     file: str
     cells: dict[CellKey, Cell] = field(default_factory=dict)
-    digests: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
     n_other: int = 0
     rejected: list[Rejected] = field(default_factory=list)
 
@@ -119,17 +136,6 @@ class Collected:
     def add(self, cell: Cell) -> None:
         """Add a cell; of two with one name the first stays."""
         self.n_other += self.cells.setdefault(cell.key, cell) != cell
-
-    def task(self, name: str, digest: str) -> str:
-        """Return the name of a task. A known name with another digest is another task, with the digest in it."""
-        known = self.digests.setdefault(name, digest)
-        if digest in {known, ""} or not known:
-            return name
-        other = f"{name} ({digest[:_SHOWN_DIGITS]})"
-        if other not in self.digests:
-            self.digests[other] = digest
-            self.notes.append(f"{shown(name)} has another digest, too. This one is the task {shown(other)}.")
-        return other
 
     def results(self, source: str, header: TrialHeader, about: str = "") -> TrialResults:
         """Return the results; raise `UnreadableSource` where there are none."""
@@ -169,7 +175,7 @@ def source_of(head: Head) -> str | None:
 def results_in(reading: Reading, source: str) -> TrialResults:
     """Return the results of a file of a format; raise `UnreadableSource` for a document that is damaged."""
     read = {OWN_LINES: _own_lines, PLUGIN_EVAL: _plugin_eval, SKILL_CREATOR: _benchmark}
-    return read[source](reading, Collected(reading.file))
+    return read[source](reading, Collected(file=reading.file))
 
 
 _HEADER: Final = msgspec.json.Decoder(TrialHeader)

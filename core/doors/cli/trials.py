@@ -29,7 +29,7 @@ from core.records.counts import number_of
 
 if TYPE_CHECKING:
     from core.flows.context import Context
-    from core.records.trial import TrialPlan, TrialPlanned, TrialRead, TrialStory, TrialVerdict
+    from core.records.trial import TrialPlanned, TrialRead, TrialStory, TrialVerdict
 
 TRIALS: Final = group("trial", words="List trials with their verdicts, plan one, read results, or show one.")
 _FAILING: Final = ("harms", "open", "missing")
@@ -128,7 +128,6 @@ def _read(
 def _say(
     line: typer.Context, context: Context, result: TrialPlanned | TrialRead, lines: Iterable[str]
 ) -> None:
-    """Report a plan or a reading, and how to undo it; without an act, that nothing was recorded."""
     if result.id is None:
         answer(line, result, lambda: say(*lines, "Nothing was recorded."))
     else:
@@ -202,7 +201,7 @@ def _script(
 
     context = context_of(line)
     story: TrialStory = Verbs.trial_result.call(context, trial=plan)
-    if story.plan is None:
+    if story.plan is None or story.price is None:
         raise InvalidInput(
             f"{story.row.trial} must be a plan, and has none.", next_step="See armscope trial list."
         )
@@ -214,17 +213,10 @@ def _script(
         tasks=tasks,
         command=shlex.split(agent),
         grade=shlex.split(grade),
-        price_usd=_price_of_run(context, story.plan),
+        price_usd=None if story.price.money is None else story.price.money / story.price.n_cells,
     )
     file = to or Path(f"trial-{number}.py")
     with new_file(file) as program:
         program.write(text.encode())
     start = f"Read it, and see what it would run: python {shlex.quote(str(file))}"
     answer(line, {"file": str(file)}, lambda: say(f"Wrote {file}. Nothing was started.", start))
-
-
-def _price_of_run(context: Context, plan: TrialPlan) -> float | None:
-    """Return the US dollars of a run, by recorded runs of the plan's model."""
-    planned = Verbs.plan_trial.call(context, plan.arms[0], plan.tasks, model=plan.model, preview=True)
-    price = planned.price
-    return None if price.money is None else price.money / price.n_cells

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Final, Unpack
 
@@ -22,6 +23,7 @@ from core.files import read_file
 from core.flows.context import Context
 from core.flows.trials import program
 from core.formats.strict import digest_of
+from core.formats.trial_files import TaskNames
 from core.maths.achieved import paid
 from core.maths.episodes import written
 from core.maths.statistics.trials import SMALLEST, figures
@@ -71,13 +73,14 @@ from core.store.trials import (
 ENVIRONMENT: Final = "environment:"
 """Beginning of a source of tasks that names an environment."""
 _PROMPT: Final = "prompt.md"
-_SHOWN_DIGITS: Final = 8
 _RECENT_DAYS: Final = 30
 _SOLVED: Final = 0.5
 _MOST_TASK_BYTES: Final = 16 << 20
 _OWN: Final = "own"
 """Id of a line of this learner, whose facts have none."""
 _NO_RESULTS: Final = TrialResults(source="", cells=())
+_SOURCE: Final = attrgetter("source", "arm", "about", "harness")
+"""Parts that the results of one file have in common."""
 
 
 # Tasks
@@ -134,23 +137,13 @@ def file_digest(path: Path) -> str:
 
 def _distinct(tasks: Iterable[TrialTask]) -> tuple[list[TrialTask], list[str]]:
     """Return the tasks under different names, and notes about those of one name or one prompt."""
-    named: dict[str, TrialTask] = {}
-    clusters: dict[str, list[str]] = defaultdict(list)
-    notes = []
-    for task in dict.fromkeys(tasks):
-        name = task.name
-        if name in named:
-            name = f"{task.name} ({task.digest[:_SHOWN_DIGITS]})"
-            notes.append(f"Task {task.name} has two contents: the second one is task {name}.")
-        named[name] = replace(task, name=name)
-        if task.cluster:
-            clusters[task.cluster].append(name)
-    notes += [
-        f"Tasks {', '.join(names)} have one prompt: they count as one task."
-        for names in clusters.values()
-        if len(names) > 1
-    ]
-    return list(named.values()), notes
+    names, clusters = TaskNames(), defaultdict[str, list[str]](list)
+    named = {name: replace(one, name=name) for one in tasks if (name := names.task(one.name, one.digest))}
+    for name, task in named.items():
+        clusters[task.cluster or name].append(name)
+    alike = [", ".join(one) for one in clusters.values() if len(one) > 1]
+    notes = [f"Tasks {one} have one prompt: they count as one task." for one in alike]
+    return list(named.values()), [*names.notes, *notes]
 
 
 # Planning
@@ -192,7 +185,7 @@ def plan_trial(
         )
     seed, ways = context.entropy(), completed(TrialOptions, options)
 
-    def work(txn: Transaction) -> tuple[TrialPlanned, Sequence[tuple[int, int]]]:
+    def work(txn: Transaction) -> tuple[TrialPlanned, list[tuple[int, int]]]:
         again, flipped, earlier = _of_trial(txn, arm, retest)
         chosen, notes = _distinct([*tasks, *_of_environment(txn, environment)] or again)
         dice = np.random.default_rng(seed)
@@ -225,8 +218,20 @@ def plan_trial(
 
     done = context.rehearse if preview else context.write
     planned, attempts = done("ingest", work, create=True)
-    sized = _sized(planned, attempts)  # after the write: it takes seconds
-    return replace(sized, id=None) if preview else sized
+    fitted = difficulty(*np.array(attempts, dtype=np.int64).reshape(-1, 2).T)
+    needed = tasks_needed(  # after the write: it takes its time
+        smallest,
+        metric=metric,
+        repeats=repeats,
+        concentration=USUAL_CONCENTRATION if fitted is None else fitted,
+        n_together=len(arms),
+    )
+    return replace(
+        planned,
+        id=None if preview else planned.id,
+        needed=needed,
+        spread_tasks=0 if fitted is None else len(attempts),
+    )
 
 
 def _of_environment(txn: Transaction, environment: str | None) -> list[TrialTask]:
@@ -280,24 +285,9 @@ def _attempts(facts: Facts, plan: TrialPlan) -> list[tuple[int, int]]:
     ]
 
 
-def _sized(planned: TrialPlanned, attempts: Sequence[tuple[int, int]]) -> TrialPlanned:
-    """Return a plan with the tasks that it needs, by the recorded spread of difficulty or the usual one."""
-    plan = planned.plan
-    n_solved, n_runs = np.array(attempts, dtype=np.int64).reshape(-1, 2).T
-    fitted = difficulty(n_solved, n_runs)
-    needed = tasks_needed(
-        plan.smallest,
-        metric=plan.metric,
-        repeats=plan.repeats,
-        concentration=USUAL_CONCENTRATION if fitted is None else fitted,
-        n_together=len(plan.arms),
-    )
-    return replace(planned, needed=needed, spread_tasks=0 if fitted is None else len(attempts))
-
-
 def _price(facts: Facts, plan: TrialPlan) -> TrialPrice:
     """Return the price of all cells, by the mean of recorded runs of the model."""
-    n_sides = 1 + len(plan.arms)
+    n_sides = 2 if plan.halves else 1 + len(plan.arms)
     n_cells = len(plan.tasks) * plan.repeats * n_sides
     n_runs, pico, tokens = cost_of_runs(facts, plan.model)
     return TrialPrice(
@@ -321,26 +311,13 @@ class _Study:
     cells: dict[CellKey, Cell] = field(default_factory=dict)
     latest: TrialResults = _NO_RESULTS
 
-    def read(self, fact: TrialFact, results: TrialResults) -> None:
-        """Add a reading; its cells take the place of those that are known."""
-        self.readings.append(fact)
-        self.latest = results
-        self.cells |= _merged(self.cells, results)
-
     def goes_on_with(self, results: TrialResults) -> bool:
         """Return whether results have all cells of this trial, or it all of theirs, with other grades at most."""
-        if _source(self.latest) != _source(results):
-            return False
         ours, theirs = (
             {one.key: _identity(one) for one in cells} for cells in (self.cells.values(), results.cells)
         )
         fewer, more = sorted((ours, theirs), key=len)
-        return all(more.get(key) == one for key, one in fewer.items())
-
-
-def _source(results: TrialResults) -> tuple[str, str, str, str]:
-    """Return what results of one file have in common: format, arm, the arm in its words, and harness."""
-    return results.source, results.arm, results.about, results.harness
+        return fewer.items() <= more.items()
 
 
 def _identity(cell: Cell) -> Cell:
@@ -376,12 +353,15 @@ def _trials(facts: Facts) -> list[_Study]:
         if trial is None:
             trial = _Study(fact, None)
             trials.append(trial)
-        trial.read(fact, fact.content)
+        trial.readings.append(fact)
+        trial.latest = fact.content
+        trial.cells |= _merged(trial.cells, fact.content)
     return trials
 
 
 def _continued(trials: Sequence[_Study], results: TrialResults) -> _Study | None:
-    return next((one for one in reversed(trials) if one.plan is None and one.goes_on_with(results)), None)
+    alike = (one for one in reversed(trials) if one.plan is None and _SOURCE(one.latest) == _SOURCE(results))
+    return next((one for one in alike if one.goes_on_with(results)), None)
 
 
 def _named(trials: Sequence[_Study], name: str) -> _Study:
@@ -476,7 +456,7 @@ def trial_result(
     context: Context,
     trial: Annotated[str, Meta(description="The trial: its id, such as trial-3, or number.")],
 ) -> TrialStory:
-    """Return one trial: its plan, its readings, and what it shows of each arm and model.
+    """Return one trial: its plan and price, its readings, and what it shows of each arm and model.
 
     Raises `UnknownAct`.
     """
@@ -485,20 +465,20 @@ def trial_result(
         return TrialStory(
             row=_row(snapshot, one),
             plan=one.plan,
+            price=None if one.plan is None else _price(snapshot, one.plan),
             readings=tuple(fact.id for fact in one.readings),
             n_runs=len(trial_runs(snapshot, [fact.number for fact in (one.first, *one.readings)])),
         )
 
 
 def _row(facts: Facts, trial: _Study) -> TrialRow:
-    latest = trial.latest
-    named = [one for one in (latest.arm, *(cell.arm for cell in trial.cells.values())) if one]
-    arms = tuple(dict.fromkeys(named)) if trial.plan is None else trial.plan.arms
+    named = dict.fromkeys([trial.latest.arm, *(cell.arm for cell in trial.cells.values())])
+    arms = tuple(filter(None, named)) if trial.plan is None else trial.plan.arms
     return TrialRow(
         trial=trial.first.id,
         arms=arms,
-        about=latest.about,
-        source=latest.source,
+        about=trial.latest.about,
+        source=trial.latest.source,
         planned=trial.plan is not None,
         at_ms=(trial.readings or [trial.first])[-1].at_ms,
         n_tasks=len({one.task for one in trial.cells.values()}),

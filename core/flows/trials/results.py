@@ -136,7 +136,7 @@ def read_sides(
             f"The two sides must lie apart, got {with_path} and {without_path}.",
             next_step="Name the folder of the runs with the arm, then that of the runs without it.",
         )
-    collected, formats = Collected(f"{with_path}, {without_path}"), dict[str, None]()
+    collected, formats = Collected(file=f"{with_path}, {without_path}"), dict[str, None]()
     results: dict[TrialSide, list[_SideRun]] = {}
     for side, path in zip(TRIAL_SIDES, (with_path, without_path), strict=True):
         reader = _Side(path, side, Arm(key=arm) if arm else None, limits or Limits(), collected)
