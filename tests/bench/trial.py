@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from core.columns import Bools, Floats
 from core.maths.statistics.trials import shrunk
 from core.maths.statistics.trials.cells import Blocks, comparisons, stacked
-from core.maths.statistics.trials.verdict import tasks_needed
 from core.maths.statistics.trials.verdict import (
     ERROR,
     WORDS,
@@ -25,6 +24,7 @@ from core.maths.statistics.trials.verdict import (
     holm,
     log_wealth,
     stakes,
+    tasks_needed,
     words,
 )
 from core.records.trial import Cell, TrialPlan, TrialWord

@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from core.maths.statistics.trials import figures
-from core.maths.statistics.trials.verdict import difficulty, tasks_needed
-from core.maths.statistics.trials.verdict import holm, log_limits, log_wealth, lower_limit, stakes
+from core.maths.statistics.trials.verdict import (
+    difficulty,
+    holm,
+    log_limits,
+    log_wealth,
+    lower_limit,
+    stakes,
+    tasks_needed,
+)
 from tests.statistics.trials.worlds import cells_of, plan_of
 
 VALUES = st.lists(st.floats(-1, 1), min_size=1, max_size=40).map(np.array)
