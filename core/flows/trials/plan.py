@@ -456,7 +456,7 @@ def trial_result(
     context: Context,
     trial: Annotated[str, Meta(description="The trial: its id, such as trial-3, or number.")],
 ) -> TrialStory:
-    """Return one trial: its plan and price, its readings, and what it shows of each arm and model.
+    """Return one trial: its plan, its readings, and what it shows of each arm and model.
 
     Raises `UnknownAct`.
     """
