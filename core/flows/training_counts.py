@@ -427,6 +427,10 @@ def _signed(digest: str) -> int:
 
 
 def _ranges(lines: Ints) -> tuple[tuple[int, int], ...]:
-    """Return sorted numbers as ranges, both ends included."""
+    """Return sorted numbers as ranges, both ends included.
+
+    >>> _ranges(np.array([1, 2, 3, 5])), _ranges(np.array([], dtype=np.int64))
+    (((1, 3), (5, 5)), ())
+    """
     runs = np.split(lines, np.flatnonzero(np.diff(lines) > 1) + 1)
     return tuple((int(one[0]), int(one[-1])) for one in runs if len(one))
