@@ -106,7 +106,7 @@ class DeclaredLists:
 
 @dataclass(frozen=True, kw_only=True)
 class Supplied:
-    """Tools of ``--tools``: one list, or by domain, where ``without_user`` adds the user's for one without it."""
+    """Tools of ``--tools``: one list, or lists by domain; ``without_user`` are a user's, which an agent alone has."""
 
     file: str
     whole: Inventory | None
