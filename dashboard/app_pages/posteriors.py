@@ -53,7 +53,7 @@ def page() -> None:
         with head:
             section("All arms", posteriors.match_note(known, matches))
         inclusion = queries.inclusion()
-        posteriors.table(known, matches, judged=judged, truth=truth, key="all arms")
+        posteriors.table(known, matches, judged, truth)
         st.markdown(
             small(
                 inclusion_sentences.chances_note(inclusion, [known.columns.keys[index] for index in matches])

@@ -26,7 +26,7 @@ _MOST_NAMED: Final = 3
 
 
 def conclusion(rows: Sequence[TrialRow]) -> Sentence:
-    """Return the arms of each verdict in force, in the order of `_FIRST`; a single one comes with its effect."""
+    """Return the arms of each verdict in force, in the order of `_FIRST`."""
     shown = explained.in_force(rows)
     parts: list[Markdown | Phrase] = []
     for word in _FIRST:
@@ -37,8 +37,7 @@ def conclusion(rows: Sequence[TrialRow]) -> Sentence:
             parts += [f"{'; ' if parts else ''}{named}: ", Phrase(Words(word.replace("_", " ")))]
     if not shown:
         parts = ["These trials have ", Phrase(Words("no verdict in force"))]
-    effect = f". {signed(explained.effect(shown[0]))}" if len(shown) == 1 else Words("")
-    return composed(*parts, effect, ".")
+    return composed(*parts, ".")
 
 
 def used(rows: Iterable[TrialRow], judged: Mapping[str, Judgement]) -> list[Used]:

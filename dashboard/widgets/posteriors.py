@@ -6,7 +6,6 @@ Cells are text cells, which Streamlit shows as they are. Streamlit's own colour 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -150,19 +149,16 @@ def matching(known: Belief, by: Order, judged: Mapping[str, Judgement]) -> Ints:
     """Return the indexes of the arms that pass the search and the judgement, in order."""
     needle = st.session_state.get(FIND) or ""
     kind: str | None = st.session_state.get(JUDGED_AS)
-    return cached_figure(("found arms", needle, by, kind), lambda: _matching(known, by, needle, judged, kind))
+    keys, names = known.columns.keys, KINDS.get(kind or "")
 
+    def find() -> Ints:
+        places = [index for index, key in enumerate(keys) if names is None or judged[key].name in names]
+        if needle:
+            hits = set(matches(keys, needle, at_most=len(places)))
+            places = [index for index in places if keys[index] in hits]
+        return ordered(known.columns, known.summary, np.array(places, dtype=np.int64), by)
 
-def _matching(
-    known: Belief, by: Order, needle: str, judged: Mapping[str, Judgement], kind: str | None
-) -> Ints:
-    keys = known.columns.keys
-    names = KINDS.get(kind) if kind is not None else None
-    places = [index for index, key in enumerate(keys) if names is None or judged[key].name in names]
-    if needle:
-        hits = set(matches(keys, needle, at_most=len(places)))
-        places = [index for index in places if keys[index] in hits]
-    return ordered(known.columns, known.summary, np.array(places, dtype=np.int64), by)
+    return cached_figure(("found arms", needle, by, kind), find)
 
 
 def search_box(judged: Mapping[str, Judgement]) -> None:
@@ -201,31 +197,23 @@ def match_note(known: Belief, places: Sequence[int] | Ints) -> Markdown:
     )
 
 
-def table(
-    known: Belief,
-    places: Ints,
-    *,
-    judged: Mapping[str, Judgement],
-    truth: Mapping[str, float] = MappingProxyType({}),
-    key: str,
-) -> None:
+def table(known: Belief, places: Ints, judged: Mapping[str, Judgement], truth: Mapping[str, float]) -> None:
     """Draw a sortable table of the first of these arms; a click on a row opens its arm."""
-
-    def rows(these: Ints) -> pa.Table:
-        return _arm_rows(known, these, judged, truth)
-
+    name = "all arms"
     first = places[:ALL_AT_ONCE]  # rows of a longer table load while one scrolls, and can't be clicked
-    frame = cached_figure(("arm table", first.tobytes(), bool(truth)), lambda: rows(first))
+    frame = cached_figure(
+        ("arm table", first.tobytes(), bool(truth)), lambda: _arm_rows(known, first, judged, truth)
+    )
     row = opening.opening_table(
         frame,
         _arm_columns(),
         by_head(_DESCRIBED, _PHONE),
-        name=key,
+        name=name,
         rest="type",
         alt=f"Table of {wording.things(len(first), 'arm')} with mean, interval, confidence and pulls",
     )
     if len(first) < len(places):
-        csv_button(lambda: rows(places), key=key)
+        csv_button(lambda: _arm_rows(known, places, judged, truth), key=name)
     if row is not None:
         opening.open_one(pages.ARM, known.columns.keys[int(first[row])])
 

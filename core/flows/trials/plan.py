@@ -492,10 +492,9 @@ def _verdicts(facts: Facts, trial: _Study, arms: Sequence[str]) -> tuple[TrialVe
     shown = figures([*trial.cells.values()], plan, alone=trial.latest.alone)
     day = trial.readings[-1].at_ms // DAY_MS
     metric = "success" if plan is None else plan.metric
-    verdicts = []
-    for one in shown:
-        arm = one.arm or "".join(arms[:1])
-        verdict = TrialVerdict(
+    named = [one.arm or "".join(arms[:1]) for one in shown]
+    return tuple(
+        TrialVerdict(
             trial=trial.first.id,
             arm=arm or trial.latest.about,
             figures=one,
@@ -505,8 +504,8 @@ def _verdicts(facts: Facts, trial: _Study, arms: Sequence[str]) -> tuple[TrialVe
             past=_past(facts, arm, one.model, plan, day),
             retest=None if plan is None else plan.retest,
         )
-        verdicts.append(verdict)
-    return tuple(verdicts)
+        for arm, one in zip(named, shown, strict=True)
+    )
 
 
 def _past(facts: Facts, arm: str, model: str, plan: TrialPlan | None, day: int) -> Past | None:
