@@ -193,7 +193,11 @@ _SEARCHES: Final[dict[SearchKind, _Search]] = {
 
 
 def excerpt_of(text: str, parts: Sequence[str]) -> str:
-    """Return the part of a text around the first of some words, on one line."""
+    """Return the part of a text around the first of some words, on one line.
+
+    >>> excerpt_of("a" * 200 + " slow on Mondays", ["mondays"])[:9]
+    '… aaaaaaa'
+    """
     plain = " ".join(text.split())
     folded = lowered(plain)
     at = min((at for part in parts if (at := folded.find(part)) >= 0), default=0)
