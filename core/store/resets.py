@@ -62,21 +62,21 @@ def runs_before_reset(txn: Transaction) -> int:
 
     They were recorded after the reset, so they count in the new epoch.
     """
-    row = txn.row(
+    latest_ms = txn.scalar(
+        int,
         "SELECT MAX(s.at_ms) FROM posterior p JOIN reset s ON s.learner_id = p.learner_id AND s.revision = p.epoch"
-        " WHERE p.learner_id = ?"
+        " WHERE p.learner_id = ?",
     )
-    if row is None or row[0] is None:
+    if latest_ms is None:
         return 0
-    late = txn.row(
+    return txn.count_of(
         "SELECT COUNT(*) FROM run r WHERE r.learner_id = ?1 AND r.revision = ? AND r.at_ms < ?"
         f" AND r.{ACTIVE} AND r.outcome = 'observed' AND EXISTS (SELECT 1 FROM outcome o JOIN posterior p"
         " ON p.learner_id = o.learner_id AND p.arm_no = o.arm_no"
         " JOIN reset s ON s.learner_id = p.learner_id AND s.revision = p.epoch"
         f" WHERE o.learner_id = ?1 AND o.run_no = r.run_no AND o.flags & {OBSERVED} <> 0 AND r.at_ms < s.at_ms)",
-        [txn.revision, row[0]],
+        [txn.revision, latest_ms],
     )
-    return 0 if late is None else int(late[0])
 
 
 def _facts_after(txn: Transaction, since: int, arm_nos: Sequence[int]) -> tuple[list[int], list[int]]:

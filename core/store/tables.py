@@ -163,6 +163,12 @@ def _by_name() -> tuple[Column[int], ...]:
     return _int("n_named", default=0), _int("n_loaded", default=0)
 
 
+def _counted_tokens() -> tuple[Column[int], ...]:
+    """Return the columns of tokens: by part, of an unknown split (in no sum), and 1 for an assumed cache lifetime."""
+    parts = ("input", "cache_read", "cache_write_5m", "cache_write_1h", "output", "unsplit")
+    return *(_int(f"{part}_tokens") for part in parts), _int("assumed")
+
+
 def _changed() -> Column[int]:
     """Return the column of the revision that changed a row last; lists continue by it."""
     return _int("changed", default=0)
@@ -358,13 +364,7 @@ spent = _bulk(
     _key("run_no"),
     _key("by_sub_agent"),  # 0: the agent, 1: its sub-agents
     Column("model", Text, primary_key=True, nullable=False),  # '': the run's own
-    _int("input_tokens"),
-    _int("cache_read_tokens"),
-    _int("cache_write_5m_tokens"),
-    _int("cache_write_1h_tokens"),
-    _int("output_tokens"),
-    _int("unsplit_tokens"),  # of an unknown split: in no sum
-    _int("assumed"),  # 1: the lifetime of cache writes is assumed
+    *_counted_tokens(),
 )
 
 spent_apart = _bulk(
@@ -373,12 +373,7 @@ spent_apart = _bulk(
     _key("by_sub_agent"),
     *(Column(name, Text, primary_key=True, nullable=False) for name in ("model", "tier", "region")),
     _key("context"),  # each request exceeds so many tokens; 0: not known to be long
-    *(
-        _int(f"{part}_tokens")
-        for part in ("input", "cache_read", "cache_write_5m", "cache_write_1h", "output")
-    ),
-    _int("unsplit_tokens"),
-    _int("assumed"),
+    *_counted_tokens(),
     _int("searches"),
     _int("unread"),  # spends of a kind that is not understood
 )
@@ -1244,11 +1239,7 @@ arm_hour = _bulk(
     _key("hour"),  # since 1970 UTC; -1: unknown
     _key("arm_no"),
     _key("epoch"),
-    _int("inclusions"),
-    _int("pulls"),
-    _int("success_micro"),  # of one hour; may be negative where a later correction took a success away
-    _int("failure_micro"),
-    _part(),
+    *_sums(),  # of one hour; successes may be negative where a later correction took one away
     *_by_name(),
 )
 
@@ -1267,11 +1258,10 @@ def _usage(name: str, unit: str) -> Table:
     return _bulk(
         name,
         _key(unit),
-        Column("class", Text, primary_key=True, nullable=False),
-        Column("model", Text, primary_key=True, nullable=False),
-        Column("channel", Text, primary_key=True, nullable=False),
-        Column("status", Text, primary_key=True, nullable=False),
-        Column("outcome", Text, primary_key=True, nullable=False),
+        *(
+            Column(kind, Text, primary_key=True, nullable=False)
+            for kind in ("class", "model", "channel", "status", "outcome")
+        ),
         _key("prob_micro"),  # with which the coin made a baseline run; -1: none was stored
         _key("bucket"),
         _int("n"),

@@ -111,22 +111,13 @@ def arm_columns_until(snapshot: Snapshot, until_ms: int, *, types: Sequence[ArmT
 def arm_path(snapshot: Snapshot, arm: int | str) -> ArmDays:
     """Return one arm, by number or id, day by day in every epoch; empty for an unknown arm."""
     arm_no = arm_number(snapshot, arm) if isinstance(arm, str) else arm
+    names = ("epoch", "day", "inclusions", "pulls", "part_micro", "success_micro", "failure_micro")
     rows = snapshot.rows(
-        "SELECT epoch, day, inclusions, pulls, part_micro, success_micro, failure_micro FROM arm_day"
-        " WHERE learner_id = ? AND arm_no = ? ORDER BY epoch, day",
+        f"SELECT {', '.join(names)} FROM arm_day WHERE learner_id = ? AND arm_no = ? ORDER BY epoch, day",
         [arm_no],
     )
-    columns = zip(*rows, strict=True) if rows else [()] * 7
-    epoch, day, inclusions, pulls, part, success, failure = map(ints, columns)
-    return ArmDays(
-        epoch=epoch,
-        day=day,
-        inclusions=inclusions,
-        pulls=pulls,
-        part_micro=part,
-        success_micro=success,
-        failure_micro=failure,
-    )
+    columns = zip(*rows, strict=True) if rows else [()] * len(names)
+    return ArmDays(**dict(zip(names, map(ints, columns), strict=True)))
 
 
 def arm_number(facts: Facts, key: str) -> int | None:

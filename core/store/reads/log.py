@@ -153,11 +153,7 @@ def _number_at(snapshot: Snapshot, after: Position) -> int:
     """Return the number of the last entry up to a position; numbers and revisions grow together."""
     if after.number != END:
         return after.number
-    first, last = (
-        0,
-        snapshot.row("SELECT max(audit_no) FROM audit WHERE learner_id = ?"),
-    )
-    end = 0 if last is None or last[0] is None else int(last[0])
+    first, end = 0, snapshot.count_of("SELECT max(audit_no) FROM audit WHERE learner_id = ?")
     while first < end:
         middle = (first + end + 1) // 2
         row = snapshot.row(

@@ -171,14 +171,8 @@ class ArmsInRuns(NamedTuple):
 
     def at(self, places: Ints) -> ArmsInRuns:
         """Some of them, in this order."""
-        return ArmsInRuns(
-            arm_nos=self.arm_nos[places],
-            keys=tuple(self.keys[index] for index in places.tolist()),
-            types=tuple(self.types[index] for index in places.tolist()),
-            n_in=self.n_in[places],
-            n_used=self.n_used[places],
-            last_used=self.last_used[places],
-        )
+        keys, types = (tuple(one[index] for index in places.tolist()) for one in (self.keys, self.types))
+        return ArmsInRuns(self.arm_nos[places], keys, types, *(one[places] for one in self[3:]))
 
 
 class Parts(NamedTuple):
@@ -209,15 +203,8 @@ def arms_in_runs(snapshot: Snapshot, run_nos: Sequence[int]) -> ArmsInRuns:
         " CROSS JOIN arm a WHERE a.learner_id = ? AND a.arm_no = p.arm_no ORDER BY a.key",
         [*_numbered(run_nos), snapshot.learner_id, snapshot.learner_id],
     )
-    columns = list(zip(*rows, strict=True)) or [()] * 6
-    return ArmsInRuns(
-        arm_nos=ints(columns[0]),
-        keys=tuple(columns[1]),
-        types=tuple(columns[2]),
-        n_in=ints(columns[3]),
-        n_used=ints(columns[4]),
-        last_used=ints(columns[5]),
-    )
+    arm_nos, keys, types, *counts = list(zip(*rows, strict=True)) or [()] * 6
+    return ArmsInRuns(ints(arm_nos), keys, types, *map(ints, counts))
 
 
 def parts(snapshot: Snapshot, run_nos: Sequence[int], arm_nos: Sequence[int]) -> Parts:
@@ -229,8 +216,7 @@ def parts(snapshot: Snapshot, run_nos: Sequence[int], arm_nos: Sequence[int]) ->
         [*_numbered(run_nos), snapshot.learner_id],
         arm_nos,
     )
-    columns = list(zip(*rows, strict=True)) or [()] * 3
-    return Parts(ints(columns[0]), ints(columns[1]), ints(columns[2]))
+    return Parts(*map(ints, list(zip(*rows, strict=True)) or [()] * 3))
 
 
 def manual_rewards(snapshot: Snapshot, run_nos: Sequence[int]) -> ManualRewards:
@@ -242,8 +228,7 @@ def manual_rewards(snapshot: Snapshot, run_nos: Sequence[int]) -> ManualRewards:
         " AND b.kind IN ('feedback', 'correction') ORDER BY b.observation_no",
         [*_numbered(run_nos), snapshot.learner_id],
     )
-    columns = list(zip(*rows, strict=True)) or [()] * 3
-    return ManualRewards(ints(columns[0]), ints(columns[1]), ints(columns[2]))
+    return ManualRewards(*map(ints, list(zip(*rows, strict=True)) or [()] * 3))
 
 
 def _values(run_nos: Sequence[int]) -> str:

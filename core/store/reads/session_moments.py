@@ -150,11 +150,8 @@ class _Moments:
 
     def _compacted(self, places: Ints, runs: list[int], before_ms: int) -> _SessionParts:
         """Return observations by compacted runs; with the kept runs they are at most `RUNS_READ`."""
-        is_compacted = self.snapshot.is_compacted
-        left = (
-            self.snapshot.connection.row(_N_LEFT, [*runs, self.snapshot.revision]) if is_compacted else None
-        )
-        room = 0 if left is None else RUNS_READ - int(left[0])
+        left = [*runs[1:], self.snapshot.revision]
+        room = RUNS_READ - self.snapshot.count_of(_N_LEFT, left) if self.snapshot.is_compacted else 0
         rows = observed_rows(self.snapshot, room, before_ms)
         session, hour, segment, arm_no, known, used, inferred = rows
         row_of = np.full(len(self.columns) + 1, UNKNOWN)  # the last is of arms without a column
