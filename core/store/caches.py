@@ -80,10 +80,7 @@ def rollup_facts(facts: Facts, run_nos: Sequence[int] = (), loose: Sequence[int]
 
 
 def run_facts(row: Row) -> RunFacts:
-    """Return the facts of a run for the usage rollup.
-
-    ``row`` holds time, class, model, channel, status, outcome, tokens, duration, choice and import number.
-    """
+    """Return the facts of a row: time, class, model, channel, status, outcome, tokens, duration, choice, import."""
     *plain, stored, import_no = row
     if stored is None:
         return RunFacts._make((*plain, UNKNOWN, False))

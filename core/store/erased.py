@@ -57,15 +57,7 @@ def _ends(text: str, end: int) -> range:
 
 
 class Erased:
-    """The erased content of a learner.
-
-    Parameters
-    ----------
-    key
-        Its key, None before the first erasure.
-    digests
-        The digests, as ``kind digest``.
-    """
+    """The erased content of a learner: its key, None before the first erasure, and digests as ``kind digest``."""
 
     def __init__(self, key: bytes | None = None, digests: frozenset[str] = frozenset()) -> None:
         self.key = key

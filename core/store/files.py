@@ -30,12 +30,8 @@ def appearing(target: Path, *, replacing: bool = False) -> Iterator[Path]:
     """Yield a temporary file that gets its own name when it is complete and on disk.
 
     It replaces a file only on request. Incomplete files of killed processes in the folder are deleted first: each
-    process locks its own while it lives.
-
-    Raises
-    ------
-    OSError
-        The folder or file can't be made; `FileExistsError` where the name was taken meanwhile.
+    process locks its own while it lives. Raises `FileExistsError` where the name was taken meanwhile, and other
+    `OSError` where the folder or file can't be made.
     """
     make_folder(target.parent)
     _sweep(target.parent)
@@ -110,9 +106,7 @@ def files_of(path: Located) -> list[Path]:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it for their owner alone, with their names on disk: what is written there must
-    not go with them. Those that exist are left as they are.
-    """
+    """Make a folder, and those missing above it, for their owner alone; their names are on disk afterwards."""
     missing = [one for one in (folder, *folder.parents) if not os.path.lexists(one)]
     for one in reversed(missing):
         one.mkdir(mode=_FOLDER_MODE, exist_ok=True)

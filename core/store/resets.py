@@ -58,10 +58,7 @@ def moving_boundary(txn: Transaction, number: int, since: int) -> Iterator[None]
 
 
 def runs_before_reset(txn: Transaction) -> int:
-    """Return the number of runs of this revision that ended before the reset of one of their arms.
-
-    They were recorded after the reset, so they count in the new epoch.
-    """
+    """Return how many runs of this revision ended before a reset of an arm of theirs; they count after it."""
     latest_ms = txn.scalar(
         int,
         "SELECT MAX(s.at_ms) FROM posterior p JOIN reset s ON s.learner_id = p.learner_id AND s.revision = p.epoch"

@@ -133,13 +133,7 @@ def version_counts(facts: Facts, arm_no: int) -> list[VersionCount]:
 def unversioned_counts(
     snapshot: Snapshot, arm_no: int, versions: Sequence[tuple[str, int]]
 ) -> list[VersionCount]:
-    """Return the runs without a definition on record by the version that was valid at their time.
-
-    Args:
-        snapshot: The learner's facts.
-        arm_no: The arm.
-        versions: Each version with its first moment in UTC milliseconds, the latest first. Earlier runs are left out.
-    """
+    """Return runs without a definition on record by version: each with its first UTC millisecond, latest first."""
     cases = " ".join("WHEN r.at_ms >= ? THEN ?" for _ in versions)
     rows = snapshot.connection.rows(
         f"SELECT CASE {cases} END AS n, o.flags, count(*), min(r.at_ms), max(r.at_ms) FROM outcome o"

@@ -65,9 +65,7 @@ def arm_columns(facts: Facts, *, types: Sequence[ArmType] = (), listed: bool = T
 def arm_changes(
     snapshot: Snapshot, after: Position | None, *, types: Sequence[ArmType] = ()
 ) -> dict[str, Position]:
-    """Return the last change of each listed arm and its belief, by id; with ``after`` those beyond it, unlisted ones
-    too, oldest change first.
-    """
+    """Return the last change of listed arms by id; or those beyond ``after``, unlisted ones too, oldest first."""
     where = "(p.changed > ? OR (p.changed = ? AND a.arm_no > ?))"
     rows = snapshot.rows(
         "SELECT a.key, p.changed, a.arm_no FROM arm a"
@@ -335,10 +333,7 @@ def arm_hours(
     until_ms: int,
     at: Ints | None = None,
 ) -> ArmHours:
-    """Return the hours of these arms between two times, in the epochs of the columns.
-
-    ``at`` maps arm numbers to columns, where the caller has it already.
-    """
+    """Return the hours of arms between two times, in the epochs of the columns; ``at`` maps numbers to these."""
     at = places_by_number(snapshot, columns) if at is None else at
     numbers = np.flatnonzero(np.isin(at, places)).tolist() if len(places) else []
     hours = range(since_ms // HOUR_MS, -(-until_ms // HOUR_MS))

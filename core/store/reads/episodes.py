@@ -99,10 +99,7 @@ def episode_columns(snapshot: Snapshot, environment_no: int | None = None) -> Ep
 def alike_columns(
     snapshot: Snapshot, named: Mapping[int, str], environment_no: int | None = None
 ) -> EpisodeColumns:
-    """Return episodes without times: equal ones are counted, and read as one row. ``named`` are all environments.
-
-    The keys of ``named`` are the environments' numbers.
-    """
+    """Return episodes without times, equal ones read as one row; ``named`` are all environments by number."""
     of_one = "" if environment_no is None else " AND environment_no = ?"
     values = [snapshot.learner_id, *([] if environment_no is None else [environment_no])]
     numbers, splits, tasks, variants, models, finished, totals, finals, counts = snapshot.connection.columns(
@@ -208,9 +205,7 @@ class Newest(NamedTuple):
 
 
 def is_paid_again(snapshot: Snapshot, episode_nos: Sequence[int], *, often: int, tolerance: float) -> bool:
-    """Return whether any of these episodes pays one action, or each call of a tool alike, that often; the database
-    counts, without steps.
-    """
+    """Return whether an episode pays one action, or each call of a tool alike, so often; the database counts."""
     alike = f"max(reward) * {1 - tolerance} <= min(reward) * {1 + tolerance}"
     for action, paid in (("name, args_digest", ""), ("name", f" AND {alike}")):
         rows = snapshot.rows_in(

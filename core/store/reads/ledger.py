@@ -447,9 +447,7 @@ def active_corrections(facts: Facts, run_nos: Collection[int]) -> dict[tuple[int
 
 
 def notes(snapshot: Snapshot, arm: str, *, limit: int = 50) -> tuple[Note, ...]:
-    """The latest notes about an arm, undone ones too; those of imports that are undone are left out. Who may not
-    read texts gets them without.
-    """
+    """The latest notes about an arm, except of undone imports; without texts for callers who may not read them."""
     rows = snapshot.rows(
         "SELECT n.note_no, a.key, n.text, n.actor, n.at_ms, n.undone FROM note n"
         " JOIN arm a ON a.learner_id = n.learner_id AND a.arm_no = n.arm_no"

@@ -135,10 +135,7 @@ def newest_runs(snapshot: Snapshot, run_filter: RunFilter, *, limit: int) -> tup
 def run_numbers(
     snapshot: Snapshot, run_filter: RunFilter, view: View, direction: Direction, *, at_most: int
 ) -> Iterator[tuple[int, int | None]]:
-    """Return number and time of active matching runs, newest first (``older``) or oldest first.
-
-    At most ``at_most`` runs are looked up.
-    """
+    """Return number and time of active matching runs, ``at_most`` many, newest first (``older``) or oldest."""
     candidates = islice(_candidates(snapshot, run_filter, view, None, direction), at_most)
     looked_at = _achieving(snapshot, run_filter, candidates)
     return ((run_no, at_ms) for at_ms, run_no, fits in looked_at if fits)

@@ -184,9 +184,7 @@ def usage_series(snapshot: Snapshot, unit: Literal["hour", "day"], since: int) -
 
 
 def pulls_series(snapshot: Snapshot, unit: Literal["hour", "day"], since: int) -> tuple[Ints, Ints]:
-    """Hours or days (since 1970 UTC, ascending) from one on in which arms were pulled, in any epoch, and the pulls in
-    millionths.
-    """
+    """Hours or days since 1970 UTC, from one on and ascending, with pulls in any epoch, and these in millionths."""
     at, pulls_micro = snapshot.connection.columns(
         f"SELECT {unit}, sum(pulls) * {MICRO} + sum(part_micro) FROM arm_{unit}"
         f" WHERE learner_id = ? AND {unit} >= ? GROUP BY {unit}"
