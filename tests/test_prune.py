@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from msgspec.structs import replace
 
 from core.errors import ArmscopeError, InvalidInput, NotApplicable
 from core.flows.trials.plan import read_trial
@@ -292,8 +291,7 @@ def test_the_command_shows_writes_and_takes_back(
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     before = home.content()
     options = ("--home", home.path, "--out", "skill-0")
-    context = context_at(tmp_path / "a.db")
-    read_trial(context, replace(results_of(), arm="skill:own:skill-0"))
+    read_trial(context_at(tmp_path / "a.db"), results_of(arm="skill:own:skill-0"))
     preview = document(shell("prune", *options, "--database", tmp_path / "a.db", "--json"))
     assert (preview["number"], home.content()) == (None, before)
     assert [one.split(". ")[0] for one in preview["verdicts"]] == ["skill:own:skill-0: helps"]

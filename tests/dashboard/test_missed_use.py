@@ -129,7 +129,7 @@ def test_the_page_of_an_arm_says_it_and_never_excludes(open_page: Open, database
     context = context_at(database)
     record_all(context, world(3))
     queue = add_queue(context, "missed", ASKS)
-    read_trial(context, replace(results_of(solves="without"), arm=A))
+    read_trial(context, results_of(solves="without", arm=A))
     assert any(one.key == "do exclusion" for one in open_page("arm", arm=A).button)
     judge_all(context, queue.id, level=2)
     page = open_page("arm", arm=A)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from core.flows.corrections import undo
 from core.flows.queries import frame, judgements
@@ -24,8 +25,7 @@ def test_the_first_page_has_the_command_to_copy(open_page: Open) -> None:
 def test_a_harm_leads_the_list(open_page: Open, database: Path) -> None:
     context = context_at(database)
     read_trial(context, results_of())
-    harming = msgspec.structs.replace(results_of(solves="without"), arm="tool:web:fetch")
-    read_trial(context, harming)
+    read_trial(context, results_of(solves="without", arm="tool:web:fetch"))
     plan_trial(context, ARM, TASKS)
     page = open_page("trials")
     title = page.title[0].value
@@ -38,8 +38,7 @@ def test_a_harm_leads_the_list(open_page: Open, database: Path) -> None:
 def test_one_trial_shows_its_verdict_tasks_and_counts(open_page: Open, database: Path) -> None:
     context = context_at(database)
     plan_trial(context, ARM, TASKS)
-    results = results_of(repeats=3)
-    read_trial(context, results, plan="trial-1")
+    read_trial(context, results_of(repeats=3), plan="trial-1")
     page = open_page("trials", trial="trial-1")
     assert "helps" in page.title[0].value
     assert any("+100" in text for text in texts(page))
@@ -53,8 +52,7 @@ def test_an_arm_that_harms_is_named_on_its_page_and_excluded(open_page: Open, da
     world(database, keys(5), 40)
     arm = keys(5)[0]
     context = context_at(database)
-    harming = msgspec.structs.replace(results_of(solves="without"), arm=arm)
-    read_trial(context, harming)
+    read_trial(context, results_of(solves="without", arm=arm))
     page = open_page("arm", arm=arm)
     assert any(text.startswith("**Harms**") for text in texts(page))
     page.button(key="do exclusion").click().run()
@@ -71,7 +69,7 @@ def test_the_overview_names_an_arm_that_is_used_often_and_harms(open_page: Open,
     means = {arm: one.mean for arm, one in judgements(context).items()}
     often, rarely = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
     for arm in (often, rarely):
-        read_trial(context, msgspec.structs.replace(results_of(solves="without"), arm=arm))
+        read_trial(context, results_of(solves="without", arm=arm))
     assert [one.arm for one, _ in sentences.used(trials(context), judgements(context))] == [often, rarely]
     expected = [arm for arm in (often, rarely) if means[arm] >= sentences.OFTEN]
     for name in ("overview", "posteriors"):
@@ -82,9 +80,9 @@ def test_the_overview_names_an_arm_that_is_used_often_and_harms(open_page: Open,
 def test_each_left_out_arm_is_chosen_by_its_own_effect(open_page: Open, database: Path) -> None:
     context = context_at(database)
     plan_trial(context, ARM, TASKS, each=["skill:own:text"], repeats=1)
-    cells = [msgspec.structs.replace(one, arm=ARM * (one.side == "without")) for one in results_of().cells]
-    alike = [msgspec.structs.replace(one, arm="skill:own:text", grade=1.0) for one in cells if one.arm]
-    read_trial(context, msgspec.structs.replace(results_of(), arm="", cells=(*cells, *alike)), plan="1")
+    cells = [replace(one, arm=ARM * (one.side == "without")) for one in results_of().cells]
+    alike = [replace(one, arm="skill:own:text", grade=1.0) for one in cells if one.arm]
+    read_trial(context, results_of(arm="", cells=(*cells, *alike)), plan="1")
     ours, theirs = open_page("trials", trial="trial-1").selectbox(key="verdict of").options
     assert ("+100" in ours, "+100" in theirs) == (True, False)
 

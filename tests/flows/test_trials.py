@@ -44,18 +44,12 @@ def results_of(
 ) -> TrialResults:
     """Results in which one side solves every task."""
     cells = [
-        Cell(
-            task=task.name,
-            repeat=repeat + 1,
-            side=side,
-            grade=float(side == solves),
-            session=f"{task.name}-{side}",
-        )
-        for task in tasks
-        for repeat in range(repeats)
+        Cell(task=one.name, repeat=n, side=side, grade=float(side == solves), session=f"{one.name}-{side}")
+        for one in tasks
+        for n in range(1, repeats + 1)
         for side in TRIAL_SIDES
     ]
-    return TrialResults(source="lines", cells=tuple(cells), arm=ARM, **fields)  # type: ignore[arg-type]
+    return replace(TrialResults(source="lines", cells=tuple(cells), arm=ARM), **fields)
 
 
 def regraded(results: TrialResults, *sides: TrialSide) -> TrialResults:
@@ -200,7 +194,7 @@ def test_without_a_plan_the_same_results_are_one_trial_and_others_another(tmp_pa
     other = read_trial(context, results_of(TASKS[:8], solves="without"))
     assert read_trial(context, results_of(TASKS[:3], solves="without")).id is None
     later = [replace(one, session=f"again-{one.session}") for one in results_of(TASKS[:8]).cells]
-    again = read_trial(context, replace(results_of(), cells=tuple(later)))
+    again = read_trial(context, results_of(cells=tuple(later)))
     assert [one.trial for one in (first, grown, other, again)] == ["trial-1", "trial-1", "trial-1", "trial-4"]
 
 
@@ -221,7 +215,7 @@ def test_results_are_of_an_arm_of_their_plan(tmp_path: Path) -> None:
     context = context_at(tmp_path / "a.db")
     plan_trial(context, ARM, TASKS)
     with pytest.raises(InvalidInput):
-        read_trial(context, replace(results_of(), arm="skill:own:other"), plan="trial-1")
+        read_trial(context, results_of(arm="skill:own:other"), plan="trial-1")
     with pytest.raises(UnknownAct):
         read_trial(context, results_of(), plan="trial-9")
 
@@ -242,7 +236,7 @@ def test_a_verdict_is_of_the_past_after_a_new_text_or_model(tmp_path: Path) -> N
     context = context_at(tmp_path / "a.db")
     cells = [replace(one, model="large") for one in results_of().cells]
     record(context, replace(a_run("r1", model="large"), ended_at_ms=START_MS))
-    read_trial(context, replace(results_of(), cells=tuple(cells)))
+    read_trial(context, results_of(cells=tuple(cells)))
     assert past_of(context) is None
     record(context, replace(a_run("r2", model="larger"), ended_at_ms=START_MS + 40 * 86_400_000))
     assert past_of(context) == "model"
@@ -292,5 +286,5 @@ def test_every_reason_has_words_and_a_verdict_states_what_limits_it(tmp_path: Pa
     assert {*get_args(Open)} == explained.WHY.keys()
     plan = plan_trial(context, ARM, TASKS, metric="cost", smallest=30)
     cells = [replace(one, tokens=1_100 if one.side == "with" else 1_000) for one in results_of().cells]
-    (cost,) = read_trial(context, replace(results_of(), cells=tuple(cells)), plan=plan.id).row.verdicts
+    (cost,) = read_trial(context, results_of(cells=tuple(cells)), plan=plan.id).row.verdicts
     assert (cost.smallest, explained.effect(cost)[:5]) == (15, "+10% ")
