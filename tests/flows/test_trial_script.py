@@ -270,7 +270,6 @@ def test_each_side_leaves_out_a_half_of_the_arms(desk: Machine) -> None:
     arms = ["skill:pdf:main", "skill:spare:main", "file:workspace:CLAUDE.md", "section:CLAUDE.md:Style"]
     plan = planned(arms, desk.names, halves=("1100", "0011"))
     output = desk.run(desk.script(plan), "--yes")
-    assert "2 tasks, 2 repeats, 2 sides" in output
     assert "a random half" in output
     assert {(one.task, one.side, one.grade, one.presence) for one in desk.cells()} == {
         ("t1", "with", 0.0, "unknown"),
@@ -375,10 +374,10 @@ def test_what_leads_out_of_a_task_is_refused(desk: Machine) -> None:
     plan = structs.replace(planned("skill:pdf:main", ["t1"]), tasks=(task,))
     desk.run(desk.script(plan))
     desk.write("tasks/t1/right", "another")
-    assert 'Task "t1" must be as planned' in desk.run(desk.script(plan), status=2)
+    assert "must be as planned" in desk.run(desk.script(plan), status=2)
     text = desk.script(planned("skill:pdf:main", desk.names))
     (desk.tasks / "t2" / "files" / "link").symlink_to(desk.home)
-    assert 'Task "t2" must be as planned' in desk.run(text, status=2)
+    assert "must be as planned" in desk.run(text, status=2)
     text = desk.script(planned("skill:pdf:main", desk.names))
     assert "leads out" in desk.run(text, status=2)
 

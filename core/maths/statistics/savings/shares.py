@@ -62,10 +62,25 @@ def share(hits: float, n: float, *, prob: float = 0.95) -> Estimate:
 def exact_limits(hits: int, n: float, *, prob: float = 0.95) -> Estimate:
     """Return a share with the exact interval of Clopper and Pearson.
 
-    It holds just those shares that `exact_tails` finds at least ``1 - prob`` for. Fewer than 2 give no figure,
-    fewer than 10 no interval.
+    It holds just those shares that `exact_tails` finds at least ``1 - prob`` for.
 
-    C. J. Clopper and E. S. Pearson, *Biometrika* 26, 1934, 404 (doi:10.1093/biomet/26.4.404).
+    Parameters
+    ----------
+    hits : int
+        Observations that count, in [0, n].
+    n : float
+        All observations. Fewer than 2 give no figure, fewer than 10 no interval.
+    prob : float, optional
+        Probability of the interval, in (0, 1).
+
+    Returns
+    -------
+    Estimate
+        The share, in [0, 1], with its limits.
+
+    References
+    ----------
+    * C. J. Clopper and E. S. Pearson, *Biometrika* 26, 1934, 404 (doi:10.1093/biomet/26.4.404).
     """
     plain = share(hits, n, prob=prob)
     if plain.lower is None:

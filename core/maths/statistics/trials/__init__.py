@@ -44,8 +44,19 @@ def figures(
 ) -> tuple[TrialFigures, ...]:
     """Return what a trial shows, for each arm and model in turn.
 
-    Cells are in any order, and one that comes twice counts once. Without a plan they are observed pairs, whose order
-    is unknown. With ``alone`` the harness loaded the arm alone.
+    Parameters
+    ----------
+    cells : sequence of Cell
+        The runs, in any order. One that comes twice counts once.
+    plan : TrialPlan or None, optional
+        None = they are observed pairs, whose order is unknown.
+    alone : bool, optional
+        True if the harness loaded the arm alone.
+
+    Returns
+    -------
+    tuple of TrialFigures
+        Effects in points of success, in [-100, 100], and in per cent of cost.
 
     Examples
     --------

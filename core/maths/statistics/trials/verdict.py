@@ -265,7 +265,17 @@ def _law(base: float, concentration: float, effect: float, spread: float, repeat
 def difficulty(n_solved: Ints, n_runs: Ints) -> float | None:
     """Return the concentration a + b of the beta law of difficulty that fits solved runs by task best.
 
-    None where fewer than ten tasks have two runs or more, or no run or each was solved.
+    Parameters
+    ----------
+    n_solved : integer array, shape (n_tasks,)
+        Solved runs of each task.
+    n_runs : integer array, shape (n_tasks,)
+        All its runs.
+
+    Returns
+    -------
+    float or None
+        None where fewer than ten tasks have two runs or more, or no run or each was solved.
 
     References
     ----------
