@@ -16,7 +16,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 from urllib.parse import urlencode
 
-from core.records.arm import BANDS, MICRO, ArmType, Band, arm_type
+from core.records.arm import ARM_TYPES, BANDS, MICRO, ArmType, Band, arm_type
 from core.records.currency import money_decimals, money_words
 from core.records.evidence import ArmState
 from core.records.times import DAY_MS, instant
@@ -94,13 +94,7 @@ BAND_PULLS: Final[dict[Band, str]] = {
     "high": "20–49",
     "very_high": "50 and more",
 }
-TYPE_PLURALS: Final[dict[ArmType, str]] = {
-    "tool": "tools",
-    "skill": "skills",
-    "file": "files",
-    "memory": "memories",
-    "section": "sections",
-}
+TYPE_PLURALS: Final[dict[ArmType, str]] = {kind: f"{kind}s" for kind in ARM_TYPES} | {"memory": "memories"}
 
 
 # Foreign text

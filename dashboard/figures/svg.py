@@ -64,11 +64,11 @@ def svg(chart: Chart, *, name: str, title: str, width: int) -> str:
     frame = _frame(layout, traces, width, name)
     inner = "".join(
         (
-            *(part for axis in frame.axes for part in _grid(axis, frame)),
+            *(part for axis in frame.scales for part in _grid(axis, frame)),
             *_shapes(layout, frame, "below"),
             *_traces(traces, layout, frame),
             *_shapes(layout, frame, "above"),
-            *(part for axis in frame.axes for part in _ticks(axis, frame)),
+            *(part for axis in frame.scales for part in _ticks(axis, frame)),
             *(_annotation(note, frame) for note in layout.get("annotations", ())),
         )
     )
@@ -146,11 +146,6 @@ class _PlotArea:
     width: float
     height: float
     scales: Mapping[str, _PixelScale]
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Short names of the axes."""
-        return tuple(self.scales)
 
     def at(self, note: Mapping[str, Any], letter: Literal["x", "y"], key: str) -> float:
         """Return the pixel of a text or shape: of the paper or of an axis."""

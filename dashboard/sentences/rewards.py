@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import Final, get_args
 
 from core.demo import World
 from core.explained.episodes import ENVIRONMENTS
@@ -20,13 +20,8 @@ from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.sentences.episode import threshold
 from dashboard.wording import Markdown, Words
 
-PATTERN_WORDS: Final[dict[Pattern, str]] = {
-    "sparse": "sparse",
-    "dense": "dense",
-    "shaped": "shaped",
-    "penalty": "penalising",
-    "binary": "binary",
-    "continuous": "continuous",
+PATTERN_WORDS: Final[dict[Pattern, str]] = {name: name for name in get_args(Pattern)} | {
+    "penalty": "penalising"
 }
 PATTERN_MEANS: Final[dict[Pattern, str]] = {
     "sparse": "only the last step pays",

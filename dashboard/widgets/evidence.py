@@ -30,7 +30,6 @@ from dashboard.widgets.parts import empty, link, no_arms, section, small, small_
 from dashboard.widgets.results import offered_undo, refusal, result
 from dashboard.wording import Markdown, Words
 
-_HEADS: Final = {"model": "model", "channel": "channel", "format": "format", "source": "source"}
 _MOST_ROWS: Final = 10
 _VERSION_CHARS: Final = 12
 
@@ -90,7 +89,7 @@ def picture(change: ChangeEvidence) -> None:
 def hits(change: ChangeEvidence) -> None:
     """Draw the runs concerned by model, channel, format and source, the largest share first."""
     section("Runs concerned", "observations used, before → since")
-    rows = [(_HEADS[part], one) for part, listed in change.hits.items() for one in listed][:_MOST_ROWS]
+    rows = [(part, one) for part, listed in change.hits.items() for one in listed][:_MOST_ROWS]
     small_table(
         {
             "by": [part for part, _ in rows],

@@ -29,7 +29,6 @@ _ROUND: Final = "armscope dropped"
 _MEGABYTE: Final = 1_000_000
 _LOOK_S: Final = 0.2
 _UNITS: Final[tuple[Unit, ...]] = ("turn", "episode")
-_UNIT_WORDS: Final[dict[Unit, str]] = {"turn": "Turn", "episode": "Episode"}
 _TAKING: Final = {
     f"import {name}": (name, get_args(hint)[1].description)
     for name, hint in get_type_hints(TakingOptions, include_extras=True).items()
@@ -127,7 +126,7 @@ def _options(
             unit = st.segmented_control(
                 "A run is",
                 _UNITS,
-                format_func=lambda name: _UNIT_WORDS[name],
+                format_func=str.capitalize,
                 key="import unit",
                 disabled=disabled,
                 help="Of benchmark records: each turn, or the whole record. None chosen: as the format has it.",

@@ -26,11 +26,8 @@ KIND: Final = "reward_kind"
 WHY: Final = "reward reason"
 OUTCOMES: Final[tuple[Outcome, ...]] = get_args(Outcome)
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
-OUTCOME_WORDS: Final[dict[Outcome, str]] = {
-    "accepted": "Accepted",
-    "partial": "Partial",
-    "rejected": "Rejected",
-    "number": "A number",
+OUTCOME_WORDS: Final[dict[Outcome, str]] = {one: one.capitalize() for one in OUTCOMES} | {
+    "number": "A number"
 }
 _KEY: Final = "reward form key"
 _ARRIVAL: Final = "reward form arrival"

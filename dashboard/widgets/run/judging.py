@@ -17,7 +17,7 @@ from core import explained
 from core.errors import ArmscopeError, Conflict, InvalidBatch
 from core.flows.queries import BatchPreview, RunArm, RunStory
 from core.records.batch import MAX_BATCH, BatchLine
-from core.records.observation import MAX_REASON_CHARS, RewardOutcome
+from core.records.observation import MAX_REASON_CHARS, OUTCOME_REWARDS, RewardOutcome
 from dashboard import actions, queries, wording
 from dashboard.reading import reading
 from dashboard.sentences import acts as sentences
@@ -28,11 +28,7 @@ from dashboard.widgets.parts import both_ends, chipped, coloured, gray, muted, s
 from dashboard.widgets.results import offered_undo, result, way_back
 from dashboard.wording import Markdown, Words
 
-_WORDS: Final[Mapping[RewardOutcome, str]] = {
-    "accepted": "Accepted",
-    "partial": "Partial",
-    "rejected": "Rejected",
-}
+_WORDS: Final[Mapping[RewardOutcome, str]] = {one: one.capitalize() for one in OUTCOME_REWARDS}
 _AT_ONCE: Final = 8
 """Rows that are drawn at first, more than can be seen without scrolling: each costs every rerun."""
 _MORE: Final = 50
