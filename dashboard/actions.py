@@ -32,7 +32,6 @@ from core.flows.review import take_back as undo_all
 from core.flows.settings import change_all
 from core.flows.trials.plan import read_trial
 from core.records.alert import PAGES_AT, WebhookRow
-from core.records.answers import SettingAnswer
 from core.records.arm import ArmType
 from core.records.batch import BatchLine, RunRewardRule, past_effect
 from core.records.corrections import Target
@@ -107,10 +106,11 @@ def tried(
     *,
     at: str = "",
     reported_elsewhere: Callable[[ArmscopeError], bool] = lambda _: False,
-) -> None:
-    """Run an act and show its result ``at`` its control. An error begins with ``otherwise``, our own words.
+) -> bool:
+    """Run an act, show its result ``at`` its control, and return whether it was done.
 
-    An error that is ``reported_elsewhere`` has no flash. Without a control, a refusal is shown above the page.
+    An error begins with ``otherwise``, our own words; one that is ``reported_elsewhere`` has no flash. Without a
+    control, a refusal is shown above the page.
     """
     ask_again()
     st.session_state.pop(_RESULT, None)
@@ -119,13 +119,14 @@ def tried(
     except ArmscopeError as problem:
         note_refusal(problem)
         if reported_elsewhere(problem):
-            return
+            return False
         flash = failure(otherwise, problem)
     st.session_state[_RESULT] = Result(at=at, flash=flash, arrival=arrival())
     if flash.failed:
         say(flash)
     else:
         done(flash)
+    return not flash.failed
 
 
 def note_refusal(problem: ArmscopeError) -> None:
@@ -318,7 +319,7 @@ def send_settings(
     """Change settings unless another person changed the same ones meanwhile; ``after`` ends the drafts."""
 
     def act() -> Flash:
-        answers = [one for one in _changed(changes, before) if one.id is not None]
+        answers = [one for one in change_all(reading().context, changes, seen=before) if one.id is not None]
         after()
         things = wording.things(len(answers), "setting")
         act_id = answers[0].id if len(answers) == 1 else None
@@ -327,18 +328,13 @@ def send_settings(
     tried("Nothing was changed.", act, at="settings")
 
 
-def _changed(changes: Mapping[str, object], before: LearnerSettings) -> list[SettingAnswer]:
-    """Change settings that still have the values of ``before``."""
-    return change_all(reading().context, changes, seen=before)
-
-
 def send_exclusion(arms: Sequence[str], *, excluded: bool, before: LearnerSettings) -> None:
     """Exclude arms from the next prompts, or let them back in, unless another user changed the setting meanwhile."""
 
     def act() -> Flash:
         others = [arm for arm in before.excluded_arms if arm not in set(arms)]
         after = [*others, *arms] if excluded else others
-        (answer,) = _changed({"excluded_arms": after}, before)
+        (answer,) = change_all(reading().context, {"excluded_arms": after}, seen=before)
         n = wording.things(len(arms), "arm")
         words = f"{n} excluded from the next prompts." if excluded else f"{n} may be in prompts again."
         return Flash(text=words, act=answer.id)
@@ -449,28 +445,23 @@ def bring_back(one: WebhookRow) -> None:
 
 
 def _put_webhook(put: Callable[[Context], WebhookRow]) -> bool:
-    created: list[WebhookRow] = []
-
     def act() -> Flash:
-        created.append(put(reading().context))
+        added = put(reading().context)
         return Flash(
-            text=f"{wording.literal(created[0].id)} receives alerts from now on. A test shows whether they arrive."
+            text=f"{wording.literal(added.id)} receives alerts from now on. A test shows whether they arrive."
         )
 
-    tried("No webhook was added.", act, at="webhook")
-    return bool(created)
+    return tried("No webhook was added.", act, at="webhook")
 
 
 def remove_webhook(webhook: str) -> bool:
     """Remove a webhook and return whether it was removed."""
-    gone: list[WebhookRow] = []
 
     def act() -> Flash:
-        gone.append(webhooks.remove_webhook(reading().context, webhook))
+        webhooks.remove_webhook(reading().context, webhook)
         return Flash(text=f"{wording.literal(webhook)} no longer receives alerts.")
 
-    tried("The webhook was not removed.", act, at="webhook")
-    return bool(gone)
+    return tried("The webhook was not removed.", act, at="webhook")
 
 
 def try_webhook(webhook: str) -> None:

@@ -20,7 +20,6 @@ from core.records.review import (
     QueueAsks,
     QueueProposal,
     ReviewItem,
-    RubricRow,
     SubmitAnswer,
 )
 from dashboard.reading import acted, acting, cached, reading, uncached
@@ -71,12 +70,6 @@ def propose(asks: QueueAsks, *, batch: bool = False) -> QueueProposal:
     """Return the items that a queue or batch would hold now."""
     context = reading().context
     return review.propose_batch(context, asks) if batch else queues.propose_queue(context, asks)
-
-
-def known_rubrics() -> tuple[RubricRow, ...]:
-    """Return the active rubrics, newest first."""
-    here = reading()
-    return cached("rubrics", None, lambda: queues.rubrics(here.context))
 
 
 # Items

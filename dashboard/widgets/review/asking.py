@@ -14,7 +14,7 @@ from core.errors import ArmscopeError
 from core.records.evaluation import MAX_FEEDBACK_CHARS, EvaluationOutcome
 from core.records.review import ABOUTS, MAX_ITEMS, ORDERS, SOURCES, About, Order, QueueAsks, QueueProposal
 from core.records.run_query import RunFilter
-from dashboard import actions, reviews, wording
+from dashboard import actions, queries, reviews, wording
 from dashboard.actions import Flash
 from dashboard.reading import reading
 from dashboard.sentences import review as sentences
@@ -176,7 +176,7 @@ def _judgement(known: Counted | None) -> None:
     feedback = st.text_area(
         "Feedback, optional", key=f"{_NAME} feedback", height=80, max_chars=MAX_FEEDBACK_CHARS
     )
-    versions = [row.rubric.version for row in reviews.known_rubrics()]
+    versions = [row.rubric.version for row in queries.rubrics()]
     rubric = st.selectbox(
         "Rubric",
         ["", *versions],

@@ -17,7 +17,7 @@ from core.records.review import (
     MAX_REVIEWERS,
     QueueRow,
 )
-from dashboard import actions, reviews, wording
+from dashboard import actions, queries, reviews, wording
 from dashboard.actions import Flash
 from dashboard.sentences import review as sentences
 from dashboard.widgets.parts import muted, section
@@ -101,7 +101,7 @@ class _FoldedFields:
 
 
 def _options() -> _FoldedFields:
-    versions = [row.rubric.version for row in reviews.known_rubrics()]
+    versions = [row.rubric.version for row in queries.rubrics()]
     left, right = st.columns(2)
     with left:
         rubric = st.selectbox(
