@@ -192,13 +192,7 @@ def _traces(shown: Sequence[Bar], look: Tokens, shift: float) -> list[Trace]:
         "markers",
         [value for *_, value in known],
         [row + shift for row, *_ in known],
-        marker={
-            "symbol": "circle",
-            "size": 11,
-            "color": look.chart_accent,
-            "line": {"width": 1, "color": look.page},
-            "opacity": 1,
-        },
+        marker=theme.mark(look, "circle", 11, look.chart_accent),
         hover=[
             f"<b>{bar.name}</b><br>alpha {alpha_words(bar.agreement)}<br>"
             f"{wording.things(bar.agreement.n_items, 'thing')} judged by two or more"

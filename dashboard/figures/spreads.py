@@ -106,13 +106,7 @@ def _means(shown: Sequence[SpreadRow], look: Tokens, shift: float) -> Trace:
         "markers",
         [value for *_, value in known],
         [row + shift for row, *_ in known],
-        marker={
-            "symbol": "diamond",
-            "size": 10,
-            "color": look.chart_accent,
-            "line": {"width": 1, "color": look.page},
-            "opacity": 1,
-        },
+        marker=theme.mark(look, "diamond", 10, look.chart_accent),
         hover=[f"<b>{wording.plot_literal(one.name)}</b><br>{mean(one.spread)}" for _, one, _ in known],
         cliponaxis=False,
     )

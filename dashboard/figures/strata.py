@@ -151,13 +151,12 @@ def _marks(shown: Sequence[Stratum], look: Tokens, shift: float) -> Trace:
         "markers",
         [row.value for row in shown],
         np.arange(len(shown)) + shift,
-        marker={
-            "symbol": ["diamond" if row.is_whole else "circle" for row in shown],
-            "size": [12 if row.is_whole else 10 for row in shown],
-            "color": [_colour(row.is_whole, look) for row in shown],
-            "line": {"width": 1, "color": look.page},
-            "opacity": 1,
-        },
+        marker=theme.mark(
+            look,
+            ["diamond" if row.is_whole else "circle" for row in shown],
+            [12 if row.is_whole else 10 for row in shown],
+            [_colour(row.is_whole, look) for row in shown],
+        ),
         hover=[f"<b>{wording.plot_literal(row.name)}</b><br>{_words_of(row)}" for row in shown],
         cliponaxis=False,
     )

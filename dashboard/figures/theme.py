@@ -344,6 +344,14 @@ def probability_axis(
     )
 
 
+def mark(
+    look: Tokens, symbol: str | Sequence[str], size: int | Sequence[int], color: object
+) -> dict[str, Any]:
+    """Return the marker of a mean, with a rim in the colour of the page."""
+    rim = {"width": 1, "color": look.page}
+    return {"symbol": symbol, "size": size, "color": color, "line": rim, "opacity": 1}
+
+
 def label(look: Tokens, text: str, **position: object) -> dict[str, Any]:
     """Return an annotation without arrow; ``text`` is already escaped for Plotly."""
     size = position.pop("size", CHART_PX)
