@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 from weakref import finalize
 
 import msgspec
@@ -23,6 +23,8 @@ from core.records.parameters import ExportFormat
 from core.records.training import TrainingAnswer, TrainingFormat, TrainingQuery
 from dashboard.actions import Flash, tried
 from dashboard.reading import reading
+
+Answer = TypeVar("Answer", BundleAnswer, TrainingAnswer)
 
 EXPORT: Final = "armscope export"
 TRAINING: Final = "armscope training"
@@ -42,28 +44,13 @@ class Folder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadyExport:
-    """An export that waits to be fetched."""
+class Ready(Generic[Answer]):
+    """A file that waits to be fetched, made of the input of a ``form``; its answer has the manifest."""
 
+    form: object
     folder: Folder
     path: Path
-    answer: BundleAnswer
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReadyTraining:
-    """A training file and its manifest, ready for download. ``asked`` is the form's input; the manifest holds its
-    query.
-    """
-
-    form: TrainingQuery
-    folder: Folder
-    path: Path
-    manifest: Path
-    answer: TrainingAnswer
-
-
-_Ready = TypeVar("_Ready", ReadyExport, ReadyTraining)
+    answer: Answer
 
 
 def make_export(format: ExportFormat) -> None:
@@ -73,7 +60,7 @@ def make_export(format: ExportFormat) -> None:
         with _new_file(EXPORT, f"-{format}.zip") as (context, folder, path):
             answer = export_bundle(context, path, format)
             _check_size("An export", answer.size_bytes, format)
-            st.session_state[EXPORT] = ReadyExport(folder=folder, path=path, answer=answer)
+            st.session_state[EXPORT] = Ready(form=format, folder=folder, path=path, answer=answer)
         return Flash(text="The export is ready to be saved.")
 
     tried("No export was made.", act, at="export")
@@ -86,40 +73,33 @@ def make_training(query: TrainingQuery) -> None:
         with _new_file(TRAINING, f".{query.format.replace('_', '.')}") as (context, folder, path):
             answer = export_training(context, path, **msgspec.structs.asdict(query))
             _check_size("A training file", answer.manifest.size_bytes, query.format)
-            st.session_state[TRAINING] = ReadyTraining(
-                form=query,
-                folder=folder,
-                path=path,
-                manifest=Path(answer.manifest_file or ""),
-                answer=answer,
-            )
+            st.session_state[TRAINING] = Ready(form=query, folder=folder, path=path, answer=answer)
         return Flash(text="The training file is ready to be saved.")
 
     tried("No training file was made.", act, at="training")
 
 
-def ready_export() -> ReadyExport | None:
-    """Return the session's export of this learner, if it made one."""
-    ready: ReadyExport | None = st.session_state.get(EXPORT)
-    return _if_of_this(ready)
+def ready_export(format: ExportFormat) -> Ready[BundleAnswer] | None:
+    """Return the session's export of this learner in a format, if it made one."""
+    return _ready(EXPORT, format)
 
 
-def ready_training() -> ReadyTraining | None:
-    """Return the session's training file of this learner, if it made one."""
-    ready: ReadyTraining | None = st.session_state.get(TRAINING)
-    return _if_of_this(ready)
+def ready_training(query: TrainingQuery) -> Ready[TrainingAnswer] | None:
+    """Return the session's training file of this learner for a query, if it made one."""
+    return _ready(TRAINING, query)
+
+
+def _ready(kind: str, form: object) -> Ready[Any] | None:
+    ready: Ready[Any] | None = st.session_state.get(kind)
+    is_of_this = ready is not None and ready.answer.manifest.learner == reading().context.learner
+    return ready if ready is not None and is_of_this and ready.form == form else None
 
 
 def drop(kind: str) -> None:
     """Delete what waits of a kind, `EXPORT` or `TRAINING`."""
-    ready: ReadyExport | ReadyTraining | None = st.session_state.pop(kind, None)
+    ready: Ready[Any] | None = st.session_state.pop(kind, None)
     if ready is not None:
         ready.folder.delete()
-
-
-def _if_of_this(ready: _Ready | None) -> _Ready | None:
-    is_of_this = ready is not None and ready.answer.manifest.learner == reading().context.learner
-    return ready if is_of_this else None
 
 
 @contextmanager

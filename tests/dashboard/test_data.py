@@ -14,6 +14,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.flows import queries
+from core.flows.bundle import BundleAnswer
 from core.flows.corrections import note, undo
 from core.flows.evaluate import evaluate_all
 from core.flows.export import export_file
@@ -21,7 +22,7 @@ from core.flows.importing import import_files
 from core.flows.settings import change
 from core.records.actor import Actor
 from core.records.parameters import TakingOptions
-from core.records.training import TRAINING_FORMATS
+from core.records.training import TRAINING_FORMATS, TrainingAnswer
 from dashboard import downloads
 from dashboard.widgets.data import exports
 from tests.dashboard.conftest import Open, check, texts, unfold
@@ -173,7 +174,7 @@ def test_an_export_is_made_when_asked_and_its_hashes_hold(open_page: Open, datab
     assert "save export" not in {button.key for button in page.get("download_button")}
     page.button(key="make export").click().run()
     check(page)
-    made: downloads.ReadyExport = page.session_state["armscope export"]
+    made: downloads.Ready[BundleAnswer] = page.session_state["armscope export"]
     with zipfile.ZipFile(BytesIO(made.path.read_bytes())) as zipped:
         manifest = json.loads(zipped.read("manifest.json"))
         for file in manifest["files"]:
@@ -212,10 +213,9 @@ def test_a_training_file_is_made_with_its_counts_and_its_manifest(open_page: Ope
     assert "save training" not in {button.key for button in page.get("download_button")}
     page.button(key="make training").click().run()
     check(page)
-    made: downloads.ReadyTraining = page.session_state["armscope training"]
-    assert (
-        json.loads(made.manifest.read_bytes())["sha256"] == hashlib.sha256(made.path.read_bytes()).hexdigest()
-    )
+    made: downloads.Ready[TrainingAnswer] = page.session_state["armscope training"]
+    manifest = json.loads(Path(made.answer.manifest_file or "").read_bytes())
+    assert manifest["sha256"] == hashlib.sha256(made.path.read_bytes()).hexdigest()
     assert any("**1 row** of 3 evaluations" in text for text in texts(page))
     assert any("2 below the thresholds" in text for text in texts(page))
     blockers = next(table.value for table in page.dataframe if "kept out because" in table.value)
@@ -247,7 +247,7 @@ def test_what_becomes_a_row_can_be_narrowed(open_page: Open, database: Path) -> 
     def lines_made() -> list[dict[str, object]]:
         page.button(key="make training").click().run()
         check(page)
-        made: downloads.ReadyTraining = page.session_state["armscope training"]
+        made: downloads.Ready[TrainingAnswer] = page.session_state["armscope training"]
         return [json.loads(line) for line in made.path.read_bytes().splitlines()]
 
     assert len(lines_made()) == 2

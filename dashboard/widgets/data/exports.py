@@ -11,11 +11,11 @@ import streamlit as st
 
 from core.errors import Denied
 from core.explained.machine import PACKED
-from core.flows.bundle import Manifest
+from core.flows.bundle import BundleAnswer, Manifest
 from core.records.limits import MAX_LABEL_CHARS
 from core.records.parameters import ExportFormat
 from core.records.status import left_out_words
-from core.records.training import Pairing, TrainingFormat, TrainingManifest, TrainingQuery
+from core.records.training import Pairing, TrainingAnswer, TrainingFormat, TrainingManifest, TrainingQuery
 from core.settings import Server
 from dashboard import actions, downloads, queries, wording
 from dashboard.reading import reading, still
@@ -130,12 +130,12 @@ def export_form() -> None:
         args=(format_name,),
     )
     refusal("export")
-    ready = downloads.ready_export()
-    if ready is not None and ready.answer.manifest.format == format_name:
+    ready = downloads.ready_export(format_name)
+    if ready is not None:
         _export_download(ready)
 
 
-def _export_download(ready: downloads.ReadyExport) -> None:
+def _export_download(ready: downloads.Ready[BundleAnswer]) -> None:
     manifest = ready.answer.manifest
     st.markdown(
         f"**{wording.size(ready.answer.size_bytes)}**: "
@@ -183,8 +183,8 @@ def training_form() -> None:
         args=(query,),
     )
     refusal("training")
-    ready = downloads.ready_training()
-    if ready is not None and ready.form == query:
+    ready = downloads.ready_training(query)
+    if ready is not None:
         _training_download(ready)
 
 
@@ -252,7 +252,7 @@ def _several(label: Markdown, known: Sequence[str], key: str, what: str = "") ->
     return tuple(name if name in known else name.strip()[:MAX_LABEL_CHARS] for name in chosen)
 
 
-def _training_download(ready: downloads.ReadyTraining) -> None:
+def _training_download(ready: downloads.Ready[TrainingAnswer]) -> None:
     manifest = ready.answer.manifest
     st.markdown(
         f"**{wording.things(manifest.rows, 'row')}** of {wording.things(manifest.evaluations, 'evaluation')}: "
@@ -262,7 +262,9 @@ def _training_download(ready: downloads.ReadyTraining) -> None:
     _in_the_way(manifest)
     with st.container(horizontal=True, vertical_alignment="center"):
         save("Save the rows", ready.path, "save training")
-        save("Save the manifest", ready.manifest, "save training manifest", "secondary")
+        save(
+            "Save the manifest", Path(ready.answer.manifest_file or ""), "save training manifest", "secondary"
+        )
         st.button(
             "Delete both files",
             type="tertiary",
