@@ -13,7 +13,7 @@ from dashboard.sentences import achieved
 from dashboard.sentences import gain as gain_sentences
 from dashboard.sentences import savings as sentences
 from dashboard.widgets import savings
-from dashboard.widgets.charts import drawn_once
+from dashboard.widgets.charts import pictured
 from dashboard.widgets.parts import (
     how_it_is_computed,
     muted,
@@ -79,7 +79,7 @@ def page() -> None:
 
 def _fold(saved: Savings) -> None:
     note = "unadjusted: every run with known tokens as it came, smoothed, equal heights"
-    drawn_once("tokens", "Tokens per run", note, distributions, saved)
+    pictured("tokens", "Tokens per run", note, distributions, saved)
     of_runs = (
         gain_sentences.proof(saved.overall),
         achieved.loops_line(saved),
@@ -88,7 +88,7 @@ def _fold(saved: Savings) -> None:
     for line in filter(None, (achieved.sessions_line(saved), achieved.checks_line(saved), *of_runs)):
         muted(line)
     note = "95% intervals for one look; dotted line: mean run"
-    drawn_once("strata", "Savings, counted in three ways", note, strata, saved)
+    pictured("strata", "Savings, counted in three ways", note, strata, saved)
     ways = pictured_once("ways of counting", lambda: to_arrow(sentences.counting_table(saved)))
     small_table(ways, alt="Tokens of both groups, counted in three ways")
     muted(sentences.counting_note(saved))

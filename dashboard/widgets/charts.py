@@ -31,7 +31,7 @@ def chart(shown: Chart, *, key: str) -> None:
     st.plotly_chart(shown.figure, theme=None, config=dict(theme.CONFIG), alt=shown.alt, key=key)
 
 
-def drawn_once(
+def pictured(
     question: str | tuple[Hashable, ...],
     title: Markdown,
     note: Markdown,

@@ -18,7 +18,7 @@ from dashboard.reading import pictured_once, reading
 from dashboard.sentences import rewards
 from dashboard.sentences.episode import step_name, step_request, threshold
 from dashboard.widgets import address
-from dashboard.widgets.charts import chart, drawn_once
+from dashboard.widgets.charts import chart, pictured
 from dashboard.widgets.fields import choice
 from dashboard.widgets.parts import (
     as_table,
@@ -128,7 +128,7 @@ def spread(environment: EnvironmentStory) -> None:
     if off:
         note += f"; grey: {wording.things(off, 'episode')} outside it"
     one = environment.summary
-    drawn_once(
+    pictured(
         ("spread", one.environment, one.scale), "Totals of the episodes", note, distribution, environment
     )
 
@@ -436,7 +436,7 @@ def success_over_time(story: EnvironmentStory) -> None:
             else f"A trend needs 20 episodes with a time; there are {wording.count(timed)}."
         )
         return
-    drawn_once(
+    pictured(
         ("going on", story.summary.environment, story.summary.n, hash(over_time.stretches)),
         "Success over time",
         _note(story),

@@ -23,7 +23,7 @@ from dashboard.sentences import episode as sentences
 from dashboard.sentences import rewards
 from dashboard.sentences.transcript import how_to_keep
 from dashboard.widgets import address, run_table
-from dashboard.widgets.charts import drawn_once
+from dashboard.widgets.charts import pictured
 from dashboard.widgets.fields import choice
 from dashboard.widgets.opening import opening_records
 from dashboard.widgets.paging import neighbour
@@ -197,7 +197,7 @@ def picture(view: EpisodeView) -> None:
         return
     each = per_column(len(view.steps), COMPACT_COLUMNS if reading().compact else MAX_COLUMNS)
     note = sentences.picture_note(view, each=each)
-    drawn_once(("episode", view.uid, at), "Reward by step", note, episode, view, at=at)
+    pictured(("episode", view.uid, at), "Reward by step", note, episode, view, at=at)
 
 
 def step_table(episode: EpisodeView) -> None:

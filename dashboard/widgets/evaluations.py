@@ -16,7 +16,7 @@ from dashboard.figures.spreads import MOST_ROWS, SpreadRow, spreads
 from dashboard.reading import reading
 from dashboard.sentences import judging
 from dashboard.sentences.judging import BLOCKER_WORDS, KIND_WORDS, NO_RUBRIC, UNNAMED
-from dashboard.widgets.charts import drawn_once
+from dashboard.widgets.charts import pictured
 from dashboard.widgets.fields import filters, lazy_popover, one_arm, one_of, typed
 from dashboard.widgets.parts import (
     as_table,
@@ -121,7 +121,7 @@ def nothing_judged() -> None:
 
 def how_far(report: AgreementReport) -> None:
     """Draw agreement on outcome, label and score."""
-    drawn_once(("agreement", report), "Do they agree?", "alpha with 95% interval", agreement, report)
+    pictured(("agreement", report), "Do they agree?", "alpha with 95% interval", agreement, report)
     note = judging.agreement_note(report)
     if note:
         muted(note)
@@ -134,7 +134,7 @@ def by_rater(watch: BiasWatch, report: AgreementReport) -> None:
     """Show the spread of each rater's scores, and outlier raters."""
     rows = [SpreadRow(name=judging.grader_name(one.grader), spread=one.spread) for one in watch.by_grader]
     note = judging.shown_of(min(len(rows), MOST_ROWS), len(rows)) or "dots: scores by tenths; diamond: mean"
-    drawn_once(("by rater", watch), "Who judges, and how", note, spreads, rows, of="raters")
+    pictured(("by rater", watch), "Who judges, and how", note, spreads, rows, of="raters")
     if watch.parting:
         paragraphs(*(judging.parting(one) for one in watch.parting))
     else:
@@ -145,7 +145,7 @@ def by_rubric(watch: BiasWatch) -> None:
     """Show the spread of scores by version of the rubric."""
     rows = [SpreadRow(name=judging.rubric_name(one.rubric), spread=one.spread) for one in watch.by_rubric]
     note = judging.shown_of(min(len(rows), MOST_ROWS), len(rows))
-    drawn_once(("by rubric", watch), "By rubric version", note, spreads, rows, of="versions")
+    pictured(("by rubric", watch), "By rubric version", note, spreads, rows, of="versions")
 
 
 def blockers(watch: BiasWatch) -> None:
