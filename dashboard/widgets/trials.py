@@ -161,7 +161,13 @@ def verdict(listed: Sequence[TrialVerdict]) -> None:
         one = st.selectbox("Verdict", listed, format_func=_label, key="verdict of")
     st.markdown(sentences.verdict_line(one))
     if one.figures.tasks:
-        _picture(one)
+        here = reading()
+        figure = pictured_once(
+            ("trial", one), lambda: by_task(one.figures, here.tokens, compact=here.compact)
+        )
+        note = f"{100 * one.figures.like_these.prob:.3g}% interval of the mean, for tasks like these"
+        section("Difference by task", wording.literal(note), table=figure.table, key="trial")
+        chart(figure, key="trial by task")
     with st.container(horizontal=True, gap="medium"):
         for head, words in explained.measures(one).items():
             st.metric(wording.literal(f"{head} of a task"), sentences.signed(words))
@@ -174,14 +180,6 @@ def _label(one: TrialVerdict) -> str:
     effect = "" if shrunk is None else f", {wording.change(shrunk)} points, drawn towards the others"
     named = f"{one.trial} {wording.full_name(one.arm)} {one.figures.model}"
     return wording.plain(f"{named}: {explained.words(one)}{effect}")
-
-
-def _picture(one: TrialVerdict) -> None:
-    here = reading()
-    figure = pictured_once(("trial", one), lambda: by_task(one.figures, here.tokens, compact=here.compact))
-    note = f"{100 * one.figures.like_these.prob:.3g}% interval of the mean, for tasks like these"
-    section("Difference by task", wording.literal(note), table=figure.table, key="trial")
-    chart(figure, key="trial by task")
 
 
 def readings(story: TrialStory) -> None:

@@ -77,23 +77,13 @@ def test_a_retest_takes_flipped_tasks_first_and_never_shows_no_difference(tmp_pa
     assert again.plan.retest == "helps"
     helps = read_trial(context, first, plan=again.id).row
     assert explained.verdicts(helps)[0].startswith(f"{ARM}: still helps on")
-    equal = plan_trial(
-        context, ARM, [TrialTask(name=f"t{n}") for n in range(400)], retest=earlier, smallest=50
-    )
+    many = [TrialTask(name=f"t{n}") for n in range(400)]
+    equal = plan_trial(context, ARM, many, retest=earlier, smallest=50)
     assert equal.plan.tasks[0].name in flipped
-    alike = tuple(
-        Cell(
-            task=f"t{n}",
-            repeat=one,
-            side=side,
-            grade=float(one > 1),
-            presence="called" if side == "with" else "absent",
-        )
-        for n in range(400)
-        for one in (1, 2, 3)
-        for side in TRIAL_SIDES
-    )
-    (shown,) = read_trial(context, TrialResults(source="lines", cells=alike), plan=equal.id).row.verdicts
+    places = {"with": "called", "without": "absent"}
+    cells = results_of(many, repeats=3).cells
+    alike = [replace(one, grade=float(one.repeat > 1), presence=places[one.side]) for one in cells]
+    (shown,) = read_trial(context, results_of(cells=tuple(alike)), plan=equal.id).row.verdicts
     assert (shown.figures.word, shown.figures.like_these.value) == ("open", 0.0)
     with pytest.raises(InvalidInput, match="earlier trial of skill:own:csv"):
         plan_trial(context, "skill:own:csv", retest=earlier)
