@@ -22,7 +22,7 @@ from core.records.selection import Selection
 from core.store.caches import shifting
 from core.store.erased import Erased
 from core.store.mapped import Mapped, StoredAs
-from core.store.provenance import attributed, run_sources
+from core.store.provenance import attributed, no_trial, run_sources
 from core.store.rollup import prob_micro
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
@@ -40,9 +40,9 @@ _WAITING: Final = (
 
 _OPEN: Final = "learner_id = ? AND choice <> ''"
 _BY_COIN: Final = "learner_id = ? AND choice = '' AND class IN ('baseline', 'selected')"
-_ENDED_HOLDS: Final = f"SELECT class, used_ms, seed FROM hold WHERE {_BY_COIN}"
+_ENDED_HOLDS: Final = f"SELECT class, used_ms, seed FROM hold WHERE {_BY_COIN} AND {no_trial('hold.session')}"
 _ENDED_OFFERS: Final = (
-    f"SELECT class, at_ms, run_no FROM offer WHERE {_BY_COIN} AND session NOT IN"
+    f"SELECT class, at_ms, run_no FROM offer WHERE {_BY_COIN} AND {no_trial('offer.session')} AND session NOT IN"
     " (SELECT session FROM hold WHERE learner_id = ?)"
 )
 
@@ -176,9 +176,13 @@ class EndedSelection(NamedTuple):
 
 
 def ended_selections(facts: Facts) -> list[EndedSelection]:
-    """Return the selections of ended holds, and of ended offers of other sessions, whose class a coin decided."""
+    """Return the selections of ended holds, and of ended offers of other sessions, whose class a coin decided.
+
+    Those of a trial's sessions are left out, as their runs are.
+    """
     holds, offers = facts.together(
-        lambda: facts.rows(_ENDED_HOLDS), lambda: facts.rows(_ENDED_OFFERS, [facts.learner_id])
+        lambda: facts.rows(_ENDED_HOLDS, [facts.learner_id]),
+        lambda: facts.rows(_ENDED_OFFERS, [facts.learner_id] * 2),
     )
     return [
         *(EndedSelection(of, at_ms, named_key(seed), has_run=False) for of, at_ms, seed in holds),

@@ -36,6 +36,13 @@ _NAMED_BY_TRIALS: Final = (
     f" WHERE s.learner_id = ? AND t.undone = 0 AND t.{ACTIVE} AND s.session IN ({{}})"
 )
 
+
+def no_trial(session: str) -> str:
+    """Return the SQL condition that no active plan or reading names a session; it takes the learner's number."""
+    names = f"{session}, substr({session}, 1, {PREFIX_CHARS}) || '*'"
+    return f"NOT EXISTS ({_NAMED_BY_TRIALS.format(names)})"
+
+
 Sources = Mapping[int, Mapping[int, tuple[int, int, int, int]]]
 """Sources of runs: revision, rank, trace and digest, by run and import."""
 

@@ -28,6 +28,7 @@ from core.flows.offers import offer
 from core.flows.queries.savings import used_in
 from core.flows.select import select
 from core.flows.settings import change, change_all, in_force
+from core.flows.trials.plan import read_trial
 from core.maths.policy import on_offer
 from core.maths.statistics.cheapest import READ_RATIO, WRITE_RATIO
 from core.maths.statistics.savings.baseline import baseline_share
@@ -37,6 +38,7 @@ from core.records.learner import LearnerSettings
 from core.records.run import Call, Inventory, Run, Usage
 from core.records.run_query import View
 from core.records.selection import Decision, Selection
+from core.records.trial import Cell, TrialResults
 from tests.worlds import START_MS, a_run, context_at
 from tests.worlds.usage import Counted, sessions_of, usage_of
 
@@ -506,6 +508,9 @@ def test_selections_whose_run_never_came_are_counted_by_class(context: Context, 
     assert lost.n_selections == (due.count("baseline"), due.count("selected"))
     assert lost.n_lost == (0, sum(of == "selected" for of in due[::3]))
     assert queries.savings(context, View(since_ms=START_MS)).lost.n_selections == (0, 0)
+    cells = [Cell(task=f"t{at}", repeat=1, side="with", session=f"s{at}") for at in range(0, 60, 3)]
+    read_trial(context, TrialResults(source="lines", cells=tuple(cells)))
+    assert queries.savings(context).lost.n_lost == (0, 0), "those of a trial's sessions are no losses"
 
 
 @pytest.mark.parametrize("seed", range(3))
