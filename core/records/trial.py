@@ -79,9 +79,6 @@ class TrialPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     arms' texts, in that order; '' = unknown. ``halves`` has digits for each task where each side leaves out half of
     the arms: an arm with a 1 is left out on the side "with", and an arm with a 0 on the side "without".
     ``retest`` is the word of an earlier trial that chose the tasks, those first whose sides differed.
-
-    >>> TrialPlan(arms=("skill:own:pdf",), digests=("",), tasks=(TrialTask(name="t1"),), seed="1").repeats
-    3
     """
 
     arms: tuple[str, ...]
@@ -208,11 +205,7 @@ def _chosen(record: TrialPlan | TrialTask) -> dict[str, object]:
 
 
 class TrialLine(FactOfLine, frozen=True, tag="trial"):
-    """A fact of a trial: a plan, or the results that were read, then with the id of their plan's line ("" = none).
-
-    >>> TrialLine(id="t1", results=TrialResults(source="lines", cells=())).of
-    ''
-    """
+    """A fact of a trial: a plan, or the results that were read, then with the id of their plan's line ("" = none)."""
 
     id: str
     plan: TrialPlan | None = None

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, get_args
 
@@ -76,13 +77,9 @@ def read_results(path: Path, *, limits: Limits | None = None) -> TrialResults:
     is_one = not is_folder(path)
     sources: dict[Path, str] = {}
     for one in [path] if is_one else files_in([path]):
-        try:
-            source = source_of(head_of(one, str(one), limits))
-        except UnreadableSource:
-            if is_one:
-                raise
-        else:
-            sources |= {} if source is None else {one: source}
+        with suppress(*(() if is_one else (UnreadableSource,))):
+            if source := source_of(head_of(one, str(one), limits)):
+                sources[one] = source
     if len(sources) != 1:
         raise UnreadableSource(
             f"Results of a trial must be one file with both sides, got {len(sources):,} ({path}).",
@@ -108,10 +105,7 @@ def _reading(path: Path, limits: Limits, *, is_lines: bool = False) -> Reading:
 
 
 class _SideRun(NamedTuple):
-    """A run as a cell, before its repeat is known, with what names its task and decides its end.
-
-    ``prompt`` and ``digest`` are digests of the task's prompt and folder; an empty one is unknown.
-    """
+    """A run as a cell, before its repeat is known; ``prompt`` and ``digest`` are of the task's prompt and folder."""
 
     cell: Cell
     prompt: str = ""

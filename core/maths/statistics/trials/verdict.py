@@ -73,11 +73,6 @@ def log_wealth(difference: Floats, mean: Floats, stake: Floats, n: Ints | int = 
     References
     ----------
     * I. Waudby-Smith and A. Ramdas, *J. R. Stat. Soc. B* 86, 2024, 1 (doi:10.1093/jrsssb/qkad009).
-
-    Examples
-    --------
-    >>> float(log_wealth(np.full(20, 0.25), np.array(0.0), np.array([0.8])).round(3))
-    3.646
     """
     gain = np.nan_to_num((difference - mean[..., None]) / (1 + mean[..., None]))
     logs = np.stack([(n * np.log1p(one * gain)).sum(-1) for one in stake.tolist()])
@@ -137,11 +132,6 @@ def holm(chance: Floats) -> Floats:
     References
     ----------
     * S. Holm, *Scand. J. Stat.* 6, 1979, 65-70.
-
-    Examples
-    --------
-    >>> holm(np.array([0.5, 0.001, 0.02])).tolist()
-    [0.05, 0.016666666666666666, 0.025]
     """
     order, place = np.argsort(chance, kind="stable"), np.arange(len(chance))
     passed = np.minimum.accumulate(chance[order] <= ERROR / (len(chance) - place))
@@ -159,12 +149,6 @@ def log_limits(logs: Floats, n_planned: int) -> tuple[Floats, Floats]:
     ----------
     * H. Wang and A. Ramdas, *Anytime-valid t-tests and confidence sequences for Gaussian means with unknown
       variance*, 2023 (arXiv:2310.03722).
-
-    Examples
-    --------
-    >>> lower, upper = log_limits(np.array([0.1, 0.2, 0.3, 0.2, 0.1, 0.4] * 5), 30)
-    >>> round(float(lower), 3), round(float(upper), 3)
-    (0.152, 0.281)
     """
     n = logs.shape[-1]
     wider = 1 + _COST_LEADS * n / n_planned
