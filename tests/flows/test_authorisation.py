@@ -120,7 +120,7 @@ READ_OF_ALL: Final = (
     "judgements", "inclusion", "rewards", "repairs", "resets", "changes", "runs_view", "listed_runs",
     "visibility", "imports", "without_episode", "setting_changes", "preview_reset", "unread",
     "openclaw_summary", "openclaw_config", "openclaw_posteriors", "openclaw_traces", "timeseries",
-    "bias_watch", "evaluated", "layers", "alarms", "measures", "n_denials",
+    "bias_watch", "evaluated", "layers", "alarms", "n_denials",
 )  # fmt: skip
 """Queries that need a context alone."""
 
@@ -259,6 +259,8 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "erase.preview_erase": ("erase", lambda context, _: preview_erase(context, run=RUN)),
     "compact.preview_compact": ("erase", lambda context, _: preview_compact(context, keep_days=365)),
     "queues.propose_queue": ("queue", lambda context, _: queues.propose_queue(context)),
+    "queues.missed_arms": ("read", lambda context, _: queues.missed_arms(context)),
+    "queues.missed_use": ("read", lambda context, _: queues.missed_use(context)),
     "queues.progress": ("read", lambda context, _: queues.progress(context, QUEUE)),
     "queues.assign": ("queue", lambda context, _: queues.assign(context, QUEUE, [1], None)),
     "review.view_item": ("judge", lambda context, _: review.view_item(context, QUEUE, 1)),
