@@ -36,13 +36,6 @@ _NAMED_BY_TRIALS: Final = (
     f" WHERE s.learner_id = ? AND t.undone = 0 AND t.{ACTIVE} AND s.session IN ({{}})"
 )
 
-
-def no_trial(session: str) -> str:
-    """Return the SQL condition that no active plan or reading names a session; it takes the learner's number."""
-    names = f"{session}, substr({session}, 1, {PREFIX_CHARS}) || '*'"
-    return f"NOT EXISTS ({_NAMED_BY_TRIALS.format(names)})"
-
-
 Sources = Mapping[int, Mapping[int, tuple[int, int, int, int]]]
 """Sources of runs: revision, rank, trace and digest, by run and import."""
 
@@ -85,6 +78,12 @@ class Plan(NamedTuple):
     def standing(self, of_trial: Collection[int]) -> int:
         """Return the state of the row, given the runs of trials."""
         return int(self.is_active) * (2 if self.run_no in of_trial else 1)
+
+
+def no_trial(session: str) -> str:
+    """Return the SQL condition that no active plan or reading names a session; it takes the learner's number."""
+    names = f"{session}, substr({session}, 1, {PREFIX_CHARS}) || '*'"
+    return f"NOT EXISTS ({_NAMED_BY_TRIALS.format(names)})"
 
 
 def runs_of_trials(facts: Facts, run_nos: Sequence[int]) -> set[int]:
