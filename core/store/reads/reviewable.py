@@ -34,8 +34,9 @@ _CHUNK: Final = 500
 _MOST_TEXTS: Final = 20
 _EVER: Final = 1 << 62
 
-_RATERS: Final = (  # who is named by nothing is one person
-    f"count(*), count(DISTINCT CASE WHEN e.model = '' THEN {RATER} END),"
+_RATED: Final = f"CASE WHEN e.model = '' THEN {RATER} END AS person, e.outcome, e.score"
+_SUMS: Final = (  # who is named by nothing is one person
+    "count(*), count(DISTINCT person),"
     " sum(CASE WHEN outcome = 'success' THEN 1 ELSE 0 END),"
     " sum(CASE WHEN outcome = 'success' THEN coalesce(score, 1.0) ELSE 0.0 END)"
 )
@@ -209,9 +210,10 @@ def _candidate(
 def _judged(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[tuple[int, int], _Judged]:
     """Return the counted judgements of runs (arm 0) and of arms in them, without those of missed use."""
     rows = snapshot.rows_in(
-        f"SELECT e.run_no, e.arm_no, {_RATERS} FROM evaluation e {EVALUATIONS_BY_RUN}"
-        " WHERE e.learner_id = ? AND e.counts = 1 AND e.layer_no = 0 AND e.execution_no = 0"
-        f" AND e.run_no <> 0 AND e.rubric <> '{NEEDED.version}' AND e.run_no IN ({{}}) GROUP BY e.run_no, e.arm_no",
+        f"SELECT run_no, arm_no, {_SUMS} FROM"
+        f" (SELECT e.run_no, e.arm_no, {_RATED} FROM evaluation e {EVALUATIONS_BY_RUN} WHERE e.learner_id = ?"
+        " AND e.counts = 1 AND e.layer_no = 0 AND e.execution_no = 0 AND e.run_no <> 0"
+        f" AND e.rubric <> '{NEEDED.version}' AND e.run_no IN ({{}})) rated GROUP BY run_no, arm_no",
         run_nos,
     )
     return {(one, other): _Judged(*rest) for one, other, *rest in rows}
@@ -219,8 +221,9 @@ def _judged(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[tuple[int, int],
 
 def _judged_executions(snapshot: Snapshot) -> dict[tuple[int, int], _Judged]:
     rows = snapshot.each(
-        f"SELECT e.layer_no, e.execution_no, {_RATERS} FROM evaluation e WHERE e.learner_id = ?"
-        " AND e.counts = 1 AND e.execution_no <> 0 AND e.arm_no = 0 GROUP BY e.layer_no, e.execution_no"
+        f"SELECT layer_no, execution_no, {_SUMS} FROM (SELECT e.layer_no, e.execution_no, {_RATED} FROM evaluation e"
+        " WHERE e.learner_id = ? AND e.counts = 1 AND e.execution_no <> 0 AND e.arm_no = 0) rated"
+        " GROUP BY layer_no, execution_no"
     )
     return {(one, other): _Judged(*rest) for one, other, *rest in rows}
 
