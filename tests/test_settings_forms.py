@@ -21,7 +21,9 @@ from core.installed import json_text, toml_text
 from core.installed.json_text import Edit
 from core.installed.settings_file import Plan, make, planned, records, take_back, undone, write
 from tests.test_settings_files import (
+    REFUSED_JSON,
     Settings,
+    by_name,
     check_edit_and_undo,
     check_undo_after_others,
     is_killed,
@@ -48,6 +50,7 @@ TOKEN = "ghp_x"
 """
 
 REFUSED = {
+    **{("settings.json", text): words for text, words in REFUSED_JSON.items()},
     ("config.toml", "[mcp_servers.docs]\ncommand = \n"): "must be TOML; line 2 is not",
     ("config.toml", "[a]\n[a]\n"): "must be TOML; line 2 is not",
     ("config.toml", '[mcp_servers.docs]\nenabled = "ghp_secret"\n'): "and has something else",
@@ -65,6 +68,13 @@ REFUSED = {
 
 def off(*keys: str) -> Edit:
     return Edit(action="set", keys=keys, value=False, over=(True,))
+
+
+EDITED = {
+    "config.toml": off("mcp_servers", "docs", "enabled"),
+    "openclaw.json": off("mcp", "servers", "docs", "enabled"),
+    "settings.json": by_name("pdf"),
+}
 
 
 @dataclass
@@ -187,6 +197,8 @@ class TomlSettings(Settings):
 class Json5Settings(Settings):
     """A settings file of OpenClaw of one draw."""
 
+    commas = True
+
     def _drawn(self) -> dict[str, Any]:
         rng = self.rng
         skill = {"apiKey": self.secret(), "env": {"API_KEY": self.secret()}}
@@ -204,25 +216,6 @@ class Json5Settings(Settings):
         }
         chosen = rng.sample(sorted(every), rng.randrange(len(every) + 1))
         return {name: every[name] for name in chosen}
-
-    def _rendered(self, value: object, depth: int) -> str:
-        if not isinstance(value, (dict, list)):
-            return self._scalar(value)
-        opening, closing = "{}" if isinstance(value, dict) else "[]"
-        inner = "" if self.is_one_line else self.newline + self.unit * (depth + 1)
-        parts = []
-        for one in value:
-            part = self._gap(inner or " " * self.rng.randrange(2))
-            if isinstance(value, dict):
-                part += (
-                    f"{self._key(one)}{self._gap('')}:{self._gap(' ')}{self._rendered(value[one], depth + 1)}"
-                )
-            else:
-                part += self._rendered(one, depth + 1)
-            parts.append(part + self._gap(""))
-        comma = "," if parts and self.rng.random() < 0.4 else ""
-        end = "" if self.is_one_line or not parts else self.newline + self.unit * depth
-        return opening + ",".join(parts) + comma + self._gap(end) + closing
 
     def _key(self, name: str) -> str:
         is_plain = re.fullmatch(r"[A-Za-z_$][\w$]*", name) is not None
@@ -386,13 +379,8 @@ def test_a_text_that_leaves_doubt_is_refused_without_its_values(
 ) -> None:
     path = tmp_path / case[0]
     path.write_text(case[1])
-    keys = (
-        ("mcp_servers", "docs", "enabled")
-        if path.suffix == ".toml"
-        else ("mcp", "servers", "docs", "enabled")
-    )
     with pytest.raises((InvalidInput, NotApplicable)) as refused:
-        planned(path, [off(*keys)])
+        planned(path, [EDITED[case[0]]])
     assert REFUSED[case] in str(refused.value)
     assert "ghp_secret" not in str(refused.value)
     assert path.read_text() == case[1]
