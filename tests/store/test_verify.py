@@ -20,73 +20,30 @@ from tests.worlds.lively import lively_context, repair_some, tell_parts, tell_tw
 CACHES = ("posterior", "arm_hour", "arm_day", "usage_hour", "usage_day")
 
 FACTS = {
-    "a run that stands no more": "UPDATE run SET standing = 0 WHERE uid = 'run-1'",
     "a run that stands again": "UPDATE run SET standing = 1 WHERE uid = 'gone'",
-    "tokens": "UPDATE run SET tokens = tokens + 1 WHERE uid = 'run-1'",
     "unknown tokens": "UPDATE run SET tokens = NULL WHERE uid = 'run-1'",
-    "a time": "UPDATE run SET at_ms = at_ms + 3600000 WHERE uid = 'run-1'",
-    "a revision": "UPDATE run SET revision = revision + 900 WHERE uid = 'run-1'",
-    "a bill": "UPDATE run SET bill_pico = 5 WHERE uid = 'run-1'",
-    "a bill's mark": "UPDATE run SET bill_marks = 1 WHERE uid = 'run-1'",
-    "a session": "UPDATE run SET session_key = session_key + 1 WHERE uid = 'chosen'",
     "a stored probability": "UPDATE run SET choice = replace(choice, '0.1', '0.2') WHERE uid = 'chosen'",
-    "a rank": "UPDATE run SET rank = rank + 1 WHERE uid = 'grows'",
-    "a verdict": "UPDATE run SET outcome = 'conversational' WHERE uid = 'run-1'",
-    "a class": "UPDATE run SET class = 'baseline' WHERE uid = 'run-1'",
-    "included": "UPDATE outcome SET flags = flags & ~1 WHERE run_no = 2 AND arm_no = 1",
     "referenced": "UPDATE outcome SET flags = flags | 2 WHERE run_no = 2 AND flags = 5",
-    "observed": "UPDATE outcome SET flags = flags & ~4 WHERE run_no = 2 AND arm_no = 1",
     "an outcome": "DELETE FROM outcome WHERE run_no = 2 AND arm_no = 1",
-    "a reward": "UPDATE observation SET success_micro = success_micro + 1 WHERE observation_no = 1",
-    "a reward's pulls": "UPDATE observation SET pulls = 2 WHERE observation_no = 1",
-    "a part's weight": "UPDATE observation SET failure_micro = failure_micro + 1 WHERE uid = 'third 0'",
-    "the pulls of an undone part": "UPDATE observation SET pulls = 1 WHERE uid = 'taken back'",
     "the pulls of a correction": "UPDATE observation SET pulls = 0 WHERE kind = 'correction'",
-    "a reward's arm": "UPDATE observation SET arm_no = 2 WHERE observation_no = 1",
-    "a reward that stands no more": "UPDATE observation SET standing = 0 WHERE observation_no = 1",
     "an undone reward": "UPDATE observation SET undone = 0 WHERE undone = 1",
-    "a reward marked as undone": "UPDATE observation SET undone = 1 WHERE observation_no = 1",
-    "a reset that stands no more": "UPDATE reset SET standing = 0 WHERE reset_no = 2",
     "an undone reset": "UPDATE reset SET undone = 0 WHERE undone = 1",
-    "a reset's moment": "UPDATE reset SET revision = revision - 1 WHERE reset_no = 2",
-    "a reset's target": "UPDATE reset SET target = 'prior' WHERE reset_no = 2",
     "a reset's arm": "DELETE FROM reset_arm WHERE reset_no = 2 AND arm_no = 1",
-    "a repair that is active no more": "UPDATE repair SET standing = 0 WHERE repair_no = 1",
     "an undone repair": "UPDATE repair SET undone = 0 WHERE undone = 1",
-    "a repair marked as undone": "UPDATE repair SET undone = 1 WHERE repair_no = 1",
     "an outcome that a repair took back": "UPDATE outcome SET flags = flags - 12 WHERE flags & 16 <> 0",
     "an outcome that none took back": "UPDATE outcome SET flags = flags + 12 WHERE flags & 20 = 4 AND arm_no = 1",
-    "the outcome that a repair read": "UPDATE retraction SET referenced = 1 - referenced",
     "a retraction": "DELETE FROM retraction WHERE repair_no = 1",
     "the retraction of a report": "DELETE FROM retraction WHERE observation_no <> 0",
     "an undone import": "UPDATE import SET undone = 0 WHERE undone = 1",
-    "a note that stands no more": "UPDATE note SET standing = 0 WHERE note_no = 1",
-    "an undone reward that stands no more": "UPDATE observation SET standing = 0 WHERE undone = 1",
-    "an undone reset that stands no more": "UPDATE reset SET standing = 0 WHERE undone = 1",
-    "an undone note that stands no more": "UPDATE note SET standing = 0 WHERE undone = 1",
-    "an undone reward that stands again": "UPDATE observation SET standing = 1 WHERE uid = 'reward wrong'",
-    "an undone reset that stands again": "UPDATE reset SET standing = 1 WHERE uid = 'reset wrong'",
-    "an undone note that stands again": "UPDATE note SET standing = 1 WHERE uid = 'note wrong'",
-    "a reward's revision": "UPDATE observation SET revision = revision - 1 WHERE uid = 'reward told'",
-    "an undone reset's revision": "UPDATE reset SET revision = revision - 1 WHERE uid = 'reset taken back'",
-    "a note's revision": "UPDATE note SET revision = revision - 1 WHERE uid = 'note told'",
     "the first claim to a reward": "DELETE FROM provenance WHERE kind = 'observation' AND revision ="
     " (SELECT min(revision) FROM provenance WHERE kind = 'observation')",
-    "a note marked as undone": "UPDATE note SET undone = 1 WHERE note_no = 1",
-    "an import marked as undone": "UPDATE import SET undone = 1 WHERE import_no = 1",
     "an undo": "DELETE FROM undo WHERE kind = 'reward'",
     "an undo of an undo": "UPDATE undo SET undone = 1 - undone WHERE kind = 'undo'",
     "a claim": "DELETE FROM provenance WHERE kind = 'run' AND import_no = 2",
     "a setting's log": "UPDATE setting SET value = '9' WHERE name = 'min_pulls'",
-    "a setting's mark": "UPDATE setting SET undone = 1 WHERE name = 'min_pulls'",
     "settings in force": "UPDATE learner SET settings = replace(settings, '\"min_pulls\":2', '\"min_pulls\":3')",
     "an arm's own prior": "UPDATE arm SET prior_alpha_micro = 5, prior_beta_micro = 5 WHERE key LIKE 'skill:x%'",
-    "the counter of changes": "UPDATE learner SET revision = 3",
-    "the counter of rewards": "UPDATE learner SET next_observation_no = 1",
-    "an arm's listing": "UPDATE arm SET declared = declared | 2 WHERE key = 'tool:other:a'",
-    "an arm's cost": "UPDATE arm SET token_cost = token_cost + 1 WHERE token_cost IS NOT NULL",
     "a cost that nobody said": "UPDATE arm SET token_cost = 1 WHERE key = 'tool:other:a'",
-    "an arm's label": "UPDATE arm SET label = 'x' WHERE key = 'tool:other:a'",
     "what was said of an arm": "DELETE FROM provenance WHERE kind IN ('cost', 'label')",
     "a cost that was said": "DELETE FROM provenance WHERE kind = 'cost'",
     "a label that was said": "INSERT INTO provenance (learner_id, kind, no, import_no, revision, said)"
@@ -126,7 +83,6 @@ def tampered(lively: Path, folder: Path, sql: str) -> Context:
 
 @pytest.mark.parametrize("table", CACHES)
 def test_a_changed_number_of_a_cache_is_found_in_its_table(lively: Path, tmp_path: Path, table: str) -> None:
-    """The change of each column is tried in `tests.store.test_marks`."""
     key, number = ("bucket", "tokens") if table.startswith("usage") else ("arm_no", "inclusions")
     row = f"{key} = (SELECT max({key}) FROM {table})"
     found = queries.verify(
@@ -152,6 +108,7 @@ def test_a_row_too_many_in_a_cache_is_found(lively: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("what", FACTS)
 def test_whatever_else_was_changed_by_hand_is_found(lively: Path, tmp_path: Path, what: str) -> None:
+    """The change of each column in each row is tried in `tests.store.test_marks`."""
     found = queries.verify(tampered(lively, tmp_path, FACTS[what]))
     assert not found.clean
     assert found.n_differences >= len(found.differences) > 0
