@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 import time
 from collections.abc import Callable
 
@@ -16,6 +17,24 @@ def until(is_so: Callable[[], object]) -> None:
     while not is_so():
         assert time.monotonic() < end, "it never came to be"
         time.sleep(0.02)
+
+
+def at_once(*works: Callable[[], object]) -> list[BaseException]:
+    """Do all of it in threads; return what went wrong."""
+    problems: list[BaseException] = []
+
+    def done(work: Callable[[], object]) -> None:
+        try:
+            work()
+        except BaseException as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=done, args=[work]) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return problems
 
 
 def memory_folder() -> str | None:

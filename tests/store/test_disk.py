@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from core.store.store import Store
 from core.store.transaction import Transaction
 from tests.engine import file_database, kept_in
 from tests.store.child import Living, answer
+from tests.waiting import at_once
 from tests.worlds import START_MS, a_run, context_at, empty_database, lines_file, run_line
 
 pytestmark = pytest.mark.of_file
@@ -94,22 +96,12 @@ def test_a_thread_that_writes_too_long_is_no_reason_to_wait_forever(tmp_path: Pa
 
 
 def test_threads_of_one_process_take_turns(context: Context) -> None:
-    problems: list[BaseException] = []
-
     def work(name: int) -> None:
-        try:
-            for number in range(10):
-                record(context, a_run(f"{name}-{number}"))
-                queries.posteriors(context)
-        except BaseException as problem:
-            problems.append(problem)
+        for number in range(10):
+            record(context, a_run(f"{name}-{number}"))
+            queries.posteriors(context)
 
-    threads = [threading.Thread(target=work, args=[name]) for name in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert problems == []
+    assert at_once(*(partial(work, name) for name in range(5))) == []
     assert queries.status(context).runs == 50
     assert queries.verify(context).clean
 

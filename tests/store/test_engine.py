@@ -28,19 +28,6 @@ def add_learner(link: Connection, name: str) -> None:
     link.run("INSERT INTO learner (name, origin, created_at_ms, settings) VALUES (?, 'o', 0, '{}')", [name])
 
 
-def test_each_reader_has_a_moment_of_its_own_and_can_change_nothing(database: Database) -> None:
-    with database.reading() as before:
-        assert before.rows(N_LEARNERS) == [(0,)]
-        database.write(partial(add_learner, name="one"))
-        with database.reading() as after:
-            assert after.rows(N_LEARNERS) == [(1,)]
-        assert before.rows(N_LEARNERS) == [(0,)]
-    with database.reading() as link:
-        assert link.rows(N_LEARNERS) == [(1,)]
-    with pytest.raises(Exception, match="read-only"), database.reading() as link:
-        add_learner(link, "one")
-
-
 def test_many_read_at_once_and_again(database: Database) -> None:
     for _ in range(2):
         with ExitStack() as readers:
@@ -79,16 +66,6 @@ def test_a_database_knows_whether_it_was_written(database: Database) -> None:
     seen.append(opened.has_written)
     opened.close()
     assert seen == [False, True]
-
-
-@pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 128, 200])
-def test_any_number_of_rows_is_inserted_once(database: Database, n: int) -> None:
-    def work(link: Connection) -> list[Row]:
-        flat = (value for number in range(n) for value in (number, 7, 5, -1))
-        link.insert("outcome", ("run_no", "arm_no", "flags", "token_cost"), 1, flat)
-        return link.rows("SELECT run_no FROM outcome ORDER BY 1")
-
-    assert database.write(work) == [(number,) for number in range(n)]
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 64, 65])

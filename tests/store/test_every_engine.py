@@ -63,6 +63,7 @@ from tests.engine import COORDINATOR, Cluster, Spread, named
 from tests.store.judging import judged_database
 from tests.store.pooler import needs_pgbouncer, pooling
 from tests.store.postgres import GUARDED
+from tests.waiting import at_once
 from tests.worlds import IN_PARTS, START_MS, a_run, lines_file, run_line
 from tests.worlds.lively import told_context
 
@@ -160,6 +161,8 @@ def test_a_reader_sees_one_moment_and_changes_nothing(context: Context) -> None:
         asked = "SELECT count(*) FROM run WHERE learner_id = ?"
         before = reading.row(asked, [1])
         record(context, a_run("later"))
+        with context.store.database.reading() as other:
+            assert other.row(asked, [1]) == (2,)
         assert reading.row(asked, [1]) == before == (1,)
     with pytest.raises(StoreError), context.store.database.reading() as reading:
         reading.run("UPDATE arm SET label = ?", ["x"])
@@ -185,7 +188,7 @@ def test_a_newer_version_s_database_is_refused_by_who_has_it_open(context: Conte
     assert record(context, a_run("q")).told == "new"
 
 
-@pytest.mark.parametrize("n_rows", [0, 1, 127, 128, 129, 2_047, 2_048, 5_000])
+@pytest.mark.parametrize("n_rows", [0, 1, 63, 64, 65, 127, 128, 129, 200, 2_047, 2_048, 5_000])
 def test_rows_of_any_number_are_kept_and_kept_once(context: Context, n_rows: int) -> None:
     """As whole numbers, floats, texts, bytes and nothing; again they are what the upsert says."""
     texts = ["", "ä\t\n\r\\N", 'a "quoted", {b}', "NULL", "\\"]
@@ -270,24 +273,14 @@ def test_values_that_no_database_takes_are_refused(context: Context) -> None:
 
 
 def test_a_learner_is_made_once_by_any_number_of_writers(place: Located) -> None:
-    failed: list[BaseException] = []
-
     def writes(name: str) -> None:
-        try:
-            mine = context_of(place)
-            with closing(mine.store):
-                for number in range(5):
-                    record(mine, a_run(f"{name} {number}"))
-        except BaseException as problem:
-            failed.append(problem)
+        mine = context_of(place)
+        with closing(mine.store):
+            for number in range(5):
+                record(mine, a_run(f"{name} {number}"))
 
     Store(place).close()
-    writers = [threading.Thread(target=writes, args=(name,)) for name in "abcd"]
-    for one in writers:
-        one.start()
-    for one in writers:
-        one.join()
-    assert failed == []
+    assert at_once(*(partial(writes, name) for name in "abcd")) == []
     context = context_of(place)
     with closing(context.store):
         assert queries.verify(context).clean

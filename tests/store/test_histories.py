@@ -7,7 +7,6 @@ import json
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -28,6 +27,7 @@ from tests.store.breakable import breakable
 from tests.store.histories import Operation, judge
 from tests.store.pooler import needs_pgbouncer, pooling
 from tests.terminal import COMMAND
+from tests.waiting import at_once
 
 pytestmark = pytest.mark.own_engines
 LISTS: Final = ("a", "b", "c")
@@ -182,11 +182,7 @@ def naive(file: Path, *, is_careful: bool) -> list[Operation]:
                     driver.execute("COMMIT")
                 made.append(Operation(value, began, time.monotonic(), [("a", value)]))
 
-    threads = [threading.Thread(target=append, args=[str(name), 15]) for name in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    assert at_once(*(partial(append, str(name), 15) for name in range(3))) == []
     with closing(sqlite3.connect(file)) as driver:
         ((stored,),) = driver.execute("SELECT value FROM list").fetchall()
     at = time.monotonic()

@@ -9,6 +9,7 @@ import os
 import statistics
 import threading
 import time
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -17,6 +18,7 @@ import filelock
 import pytest
 
 from core.store.lock import WritersLock
+from tests.waiting import at_once
 
 N_WRITERS, N_HOLDS = 8, 12
 
@@ -170,11 +172,7 @@ def test_whoever_gives_it_back_comes_after_those_who_wait(path: Path, shared: bo
             time.sleep(0.002)  # the work of a writer, while others come
             locks[number].release()
 
-    writers = [threading.Thread(target=write, args=(number,)) for number in range(N_WRITERS)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
+    assert at_once(*(partial(write, number) for number in range(N_WRITERS))) == []
     assert_in_turn(held)
 
 

@@ -6,8 +6,7 @@ the pool for another that needs one.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -34,6 +33,7 @@ from tests.engine import Cluster, Pooled
 from tests.store import counting
 from tests.store.breakable import breakable
 from tests.store.pooler import Pooler, needs_pgbouncer, pooling
+from tests.waiting import at_once
 from tests.worlds import IN_PARTS, a_run, lines_file, run_line
 
 pytestmark = [pytest.mark.own_engines, needs_pgbouncer]
@@ -72,24 +72,6 @@ def context_at(server: Server, learner: str | None = None) -> Iterator[Context]:
     with closing(Store(server)) as store:
         name = f"learner {next(_NUMBERS)}" if learner is None else learner
         yield Context(store=store, learner=name, actor=Actor(name="mara"))
-
-
-def at_once(*works: Callable[[], object]) -> list[BaseException]:
-    """Do all of it in threads; return what went wrong."""
-    problems: list[BaseException] = []
-
-    def done(work: Callable[[], object]) -> None:
-        try:
-            work()
-        except BaseException as problem:
-            problems.append(problem)
-
-    threads = [threading.Thread(target=done, args=[work]) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return problems
 
 
 def record_many(context: Context, name: str) -> None:
