@@ -252,6 +252,7 @@ note_lines = st.builds(
     key=maybe(names),
     undone=st.booleans(),
 )
+NOTE = {"kind": "note", "id": "n1", "arm": "tool:fs:Read", "text": "slow on Mondays"}
 any_line = made_runs() | run_lines() | reward_lines | reset_lines | arm_lines | note_lines
 
 
@@ -353,6 +354,11 @@ def test_what_cannot_be_is_rejected_with_its_line_and_reason(
         {"kind": "reward", "id": "o", "arm": "x", "observation": "feedback", "reward": 1.0},
         {"kind": "reset", "id": "x", "arms": ["x"]},
         {"kind": "arm", "key": "tool:fs:x", "token_cost": -1},
+        {**NOTE, "text": " "},
+        {**NOTE, "text": "x" * 2001},
+        {**NOTE, "arm": "no id"},
+        {**NOTE, "id": ""},
+        {**NOTE, "who": "x"},
         {"kind": "else"},
         {"uid": "r", "arms": []},
         [],
@@ -445,7 +451,7 @@ def test_a_reference_that_cannot_be_is_one_rejected_line(
         {"kind": "reward", "id": "o1", "arm": "tool:fs:Read", "observation": "feedback", "reward": 1.0},
         {"kind": "reward", "id": "o1", "arm": "tool:fs:Read", "observation": "feedback", "reward": 1.7},
         {"kind": "reset", "id": "x1", "arms": ["tool:fs:Read"]},
-        {"kind": "note", "id": "n1", "arm": "tool:fs:Read", "text": "slow on Mondays"},
+        NOTE,
         {"kind": "arm", "key": "tool:fs:Read"},
         {"kind": "learner", "armscope": 1, "name": "default"},
     ],

@@ -129,16 +129,6 @@ def test_without_calls_commands_are_refused_and_words_are_small_talk(tmp_path: P
     assert run.empty
 
 
-def test_a_growing_trajectory_stays_the_same_run(tmp_path: Path) -> None:
-    found = [
-        runs(read(put(tmp_path, content(trajectory(*WORK[:n], steps=(n + 1) // 2, exit_status=status)))))[0]
-        for n, status in ((1, None), (3, None), (5, "submitted"))
-    ]
-    assert len({run.uid for run in found}) == 1
-    assert found[0].rank < found[1].rank < found[2].rank
-    assert [len(run.calls) for run in found] == [1, 2, 3]
-
-
 def test_attempts_at_one_problem_are_different_runs(tmp_path: Path) -> None:
     again = [{**acted("bash", 0), "tool_calls": [{**calls_of(WORK[0])[0], "id": "call_x"}]}, *WORK[1:]]
     attempts = [trajectory(*WORK), trajectory(*WORK, seconds=0.25), trajectory(*again)]
