@@ -13,10 +13,10 @@ from core.flows.learn import record, reward
 from core.flows.select import select
 from core.flows.settings import change
 from core.records.arm import Arm
-from core.records.run import Call, Inventory, Run
+from core.records.run import Call
 from tests.dashboard.conftest import Open, check, heads, is_text_only, said, unfold
 from tests.dashboard.worlds import HOSTILE, context_at, keys, world
-from tests.worlds import lines_file, run_line
+from tests.worlds import chosen_among, lines_file, run_line
 
 JUNK = "<script>alert(1)</script>"
 CONTENT_PX = 1_160
@@ -31,16 +31,7 @@ def select_one(path: Path, arms: tuple[str, ...], uid: str = "chosen") -> tuple[
     chosen = select(context, offered, budget_tokens=200)
     record(
         context,
-        Run(
-            uid=uid,
-            inventory=Inventory(
-                kind="declared", arms=tuple(arm for arm in offered if arm.key in chosen.included)
-            ),
-            excluded=chosen.excluded,
-            selection=chosen,
-            run_class="selected",
-            calls=(Call(name="t0"),),
-        ),
+        chosen_among(uid, chosen, offered, calls=(Call(name="t0"),)),
     )
     return chosen.included
 

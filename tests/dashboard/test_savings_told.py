@@ -32,7 +32,7 @@ from dashboard.sentences import overview as overview_sentences
 from dashboard.sentences import savings as sentences
 from tests.dashboard.test_judgement import said
 from tests.waiting import memory_folder
-from tests.worlds import START_MS, put_empty_database
+from tests.worlds import START_MS, chosen_among, put_empty_database
 from tests.worlds.usage import Counted, sessions_of, usage_of
 
 HOUR_MS = 3_600_000
@@ -53,12 +53,9 @@ def run_of(
     chosen: Selection, number: int, tokens: float, *, status: Status = "completed", session: str | None = None
 ) -> Run:
     """What came of a selection, half an hour after the run before."""
-    return Run(
-        uid=f"run-{number}",
-        inventory=Inventory(kind="declared", arms=tuple(Arm(key=key) for key in chosen.included)),
-        excluded=chosen.excluded,
-        selection=chosen,
-        run_class=chosen.run_class,
+    return chosen_among(
+        f"run-{number}",
+        chosen,
         calls=(Call(name="t0"),),
         usage=Usage(total=max(1, round(tokens))),
         status=status,

@@ -19,6 +19,7 @@ from core.records.transcript import Message
 from dashboard.sentences.transcript import how_to_keep
 from tests.dashboard.conftest import Open, texts
 from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at
+from tests.worlds import chosen_among
 
 TOOL, SKILL = "tool:other:find", "skill:review:main"
 
@@ -58,24 +59,14 @@ def test_calls_results_and_references_are_shown(open_page: Open, database: Path)
     assert "In the prompt" in " ".join(texts(page))
 
 
-def test_an_arm_that_was_left_out_says_why(open_page: Open, database: Path) -> None:
-    context = context_at(database)
+def test_an_arm_that_was_left_out_says_why(open_page: Open, context: Context) -> None:
     change(context, "keep_texts", value=True)
     change(context, "baseline_rate", 0.0)
     offered = [Arm(key=TOOL, token_cost=50), Arm(key=SKILL, token_cost=500)]
     chosen = select(context, offered, budget_tokens=100)
-    inside = tuple(arm for arm in offered if arm.key in chosen.included)
     record(
         context,
-        Run(
-            uid="r",
-            inventory=Inventory(kind="declared", arms=inside),
-            excluded=chosen.excluded,
-            selection=chosen,
-            run_class="selected",
-            calls=(Call(name="find"),),
-            messages=(REPLY,),
-        ),
+        chosen_among("r", chosen, offered, calls=(Call(name="find"),), messages=(REPLY,)),
     )
     assert chosen.excluded == (SKILL,)
     (beside,) = [text for text in texts(open_page("run", run="r")) if "Left out" in text and "skill" in text]

@@ -18,7 +18,7 @@ from core.records.learner import DEFAULT_SEEDS
 from core.records.run import Call, Inventory, Run
 from core.records.run_page import Cursor
 from core.records.run_query import View
-from tests.worlds import HOUR_MS, START_MS, a_run, context_at
+from tests.worlds import HOUR_MS, START_MS, a_run, chosen_among, context_at
 from tests.worlds.lively import lively_context
 
 A, B = "tool:other:a", "tool:other:b"
@@ -168,14 +168,10 @@ def test_runs_say_why_the_arm_was_in_or_out(tmp_path: Path) -> None:
         chosen = select(context, arms, budget_tokens=200)
         record(
             context,
-            Run(
-                uid=f"r{number}",
-                inventory=Inventory(
-                    kind="declared", arms=tuple(arm for arm in arms if arm.key in chosen.included)
-                ),
-                excluded=chosen.excluded,
-                selection=chosen,
-                run_class=chosen.run_class,
+            chosen_among(
+                f"r{number}",
+                chosen,
+                arms,
                 calls=(Call(name="Skill"),),
                 ended_at_ms=START_MS + number * HOUR_MS,
             ),

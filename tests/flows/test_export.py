@@ -9,7 +9,6 @@ import msgspec
 
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.corrections import redo, reset, undo
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record, reward
@@ -18,7 +17,7 @@ from core.flows.settings import change
 from core.records.arm import Arm, Prior
 from core.records.run import Call, Inventory, Run, Usage
 from core.store.version import read_version
-from tests.worlds import START_MS, a_run, context_at
+from tests.worlds import START_MS, a_run, chosen_among, context_at
 from tests.worlds.lively import lively_context
 
 HOSTILE = [
@@ -93,18 +92,6 @@ def test_an_own_export_read_back_changes_nothing(tmp_path: Path) -> None:
     ) == before
 
 
-def test_what_was_undone_comes_undone_and_can_be_redone(context: Context, tmp_path: Path) -> None:
-    record(context, a_run("r"))
-    undo(context, reward(context, "tool:other:a", 0.0).id)
-    undo(context, reset(context).id)
-    other = again(context, tmp_path, "other")
-    assert beliefs(other) == beliefs(context)
-    for one in (context, other):
-        redo(one, "reset-1")
-        redo(one, "reward-1")
-    assert beliefs(other) == beliefs(context)
-
-
 def test_hostile_ids_are_data(context: Context, tmp_path: Path) -> None:
     arms = tuple(Arm(key=key, label=key, token_cost=place) for place, key in enumerate(HOSTILE))
     run = Run(
@@ -136,14 +123,10 @@ def test_priors_costs_labels_and_selections_come_back(context: Context, tmp_path
         Arm(key="tool:fs:Read", token_cost=0),
     ]
     chosen = select(context, offered, budget_tokens=100)
-    run = Run(
-        uid="chosen",
-        inventory=Inventory(
-            kind="declared", arms=tuple(arm for arm in offered if arm.key in chosen.included)
-        ),
-        excluded=chosen.excluded,
-        selection=chosen,
-        run_class=chosen.run_class,
+    run = chosen_among(
+        "chosen",
+        chosen,
+        offered,
         calls=(Call(name="Read"),),
         usage=Usage(input=5, cache_read=7, total=99),
         duration_ms=0,

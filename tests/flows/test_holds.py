@@ -35,11 +35,11 @@ from core.maths.statistics.savings.baseline import baseline_share
 from core.maths.statistics.savings.runs import ComparedRuns
 from core.records.arm import Arm
 from core.records.learner import LearnerSettings
-from core.records.run import Call, Inventory, Run, Usage
+from core.records.run import Call, Run, Usage
 from core.records.run_query import View
 from core.records.selection import Decision, Selection
 from core.records.trial import Cell, TrialResults
-from tests.worlds import START_MS, a_run, context_at
+from tests.worlds import START_MS, a_run, chosen_among, context_at
 from tests.worlds.usage import Counted, sessions_of, usage_of
 
 MINUTE_MS = 60_000
@@ -85,13 +85,10 @@ def stored(context: Context, uid: str) -> Selection:
 
 
 def run_with(uid: str, chosen: Selection, session: str | None = "s1", at_ms: int = START_MS) -> Run:
-    return Run(
-        uid=uid,
+    return chosen_among(
+        uid,
+        chosen,
         session=session,
-        run_class=chosen.run_class,
-        inventory=Inventory(kind="declared", arms=tuple(Arm(key=key) for key in chosen.included)),
-        excluded=chosen.excluded,
-        selection=chosen,
         calls=(Call(name=chosen.included[0].rpartition(":")[2]),),
         ended_at_ms=at_ms,
     )
@@ -308,13 +305,9 @@ def test_an_arm_that_is_excluded_leaves_the_hold_and_comes_back_with_the_undo(
     assert len(flips) == 2
     assert all(words.startswith("nothing") for words in flips)
     assert queries.verify(context).clean
-    undo(context, grown_act(context))
+    undo(context, queries.setting_changes(context)[0].id)
     undo(context, act or "")
     assert choose(context, [*ARMS, seed]).included == first.included, "nothing is drawn again"
-
-
-def grown_act(context: Context) -> str:
-    return queries.setting_changes(context)[0].id
 
 
 def test_an_arm_that_is_not_offered_keeps_its_position(context: Context) -> None:

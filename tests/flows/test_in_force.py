@@ -19,9 +19,9 @@ from core.flows.select import select
 from core.flows.settings import change_all
 from core.maths.policy import settings_hash
 from core.records.arm import Arm
-from core.records.run import Inventory, Run
+from core.records.run import Run
 from core.records.selection import Selection
-from tests.worlds import a_run, context_at
+from tests.worlds import a_run, chosen_among, context_at
 
 SCHEMAS = sorted((Path(__file__).parents[1] / "store" / "schemas").glob("0001.jsonl.gz"))
 """Those of the time before a selection kept them."""
@@ -39,14 +39,7 @@ IN_FORCE = {
 
 
 def run_with(chosen: Selection, uid: str) -> Run:
-    put_in = tuple(arm for arm in OFFERED if arm.key in chosen.included)
-    return Run(
-        uid=uid,
-        inventory=Inventory(kind="declared", arms=put_in),
-        excluded=chosen.excluded,
-        selection=chosen,
-        run_class=chosen.run_class,
-    )
+    return chosen_among(uid, chosen, OFFERED)
 
 
 def recorded(context: Context, uid: str) -> Selection:

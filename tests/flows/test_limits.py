@@ -20,9 +20,9 @@ from core.flows.select import select
 from core.flows.settings import change_all
 from core.records.arm import Arm
 from core.records.judgement import LimitInForce
-from core.records.run import Call, Inventory, Run
+from core.records.run import Call
 from core.store.reads.sessions import session_runs
-from tests.worlds import context_at
+from tests.worlds import chosen_among, context_at
 
 RATES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.15)
 ARMS = [Arm(key=f"tool:other:t{place}", token_cost=100) for place in range(9)]
@@ -46,12 +46,10 @@ def played(context: Context, n_runs: int, offers: list[tuple[list[Arm], Limits]]
         chosen = select(context, arms, **limits)
         inside = [arm for arm in arms if arm.key in chosen.included]
         used = [arm for arm in inside if rng.random() < RATES[int(arm.key[-1])]] or inside[:1]
-        run = Run(
-            uid=f"{context.clock()}",
-            inventory=Inventory(kind="declared", arms=tuple(inside)),
-            excluded=chosen.excluded,
-            selection=chosen,
-            run_class=chosen.run_class,
+        run = chosen_among(
+            f"{context.clock()}",
+            chosen,
+            inside,
             calls=tuple(Call(name=arm.key.split(":")[2]) for arm in used),
         )
         record(context, run)
@@ -76,8 +74,7 @@ def shares(context: Context, offers: list[tuple[list[Arm], Limits]], n: int = 40
         [{"budget_tokens": 0}, {"k": 3}, {"k": 3}],
     ],
 )
-def test_the_chance_is_the_share_of_the_next_prompts(tmp_path: Path, limits: list[Limits]) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_the_chance_is_the_share_of_the_next_prompts(context: Context, limits: list[Limits]) -> None:
     offers = [(ARMS, one) for one in limits]
     played(context, 60, offers)
     judged = queries.judgements(context)
@@ -89,8 +86,7 @@ def test_the_chance_is_the_share_of_the_next_prompts(tmp_path: Path, limits: lis
     assert {one.no_break_even for one in judged.values()} == {None}
 
 
-def test_each_program_has_its_own_limits_and_each_limit_its_share(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_each_program_has_its_own_limits_and_each_limit_its_share(context: Context) -> None:
     offers = [*zip([ARMS, OTHERS], TWO_PROGRAMS, strict=True)]
     played(context, 60, offers)
     played(context, 4, [(ARMS, {"budget_tokens": 300})])
@@ -115,9 +111,12 @@ def test_each_program_has_its_own_limits_and_each_limit_its_share(tmp_path: Path
     ],
 )
 def test_a_new_setting_counts_where_requests_give_no_limit(
-    tmp_path: Path, settings: dict[str, Any], limits: Limits, then: dict[str, Any], in_force: tuple[int, int]
+    context: Context,
+    settings: dict[str, Any],
+    limits: Limits,
+    then: dict[str, Any],
+    in_force: tuple[int, int],
 ) -> None:
-    context = context_at(tmp_path / "a.db")
     change_all(context, settings)
     played(context, 30, [(ARMS, limits)])
     before = queries.inclusion(context).limits
@@ -129,16 +128,14 @@ def test_a_new_setting_counts_where_requests_give_no_limit(
     assert queries.inclusion(context).limits == before
 
 
-def test_an_arm_without_a_cost_is_not_weighed_under_a_budget_of_the_request(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_an_arm_without_a_cost_is_not_weighed_under_a_budget_of_the_request(context: Context) -> None:
     arms = [*ARMS[:5], Arm(key="tool:other:t8")]
     played(context, 8, [(arms, {"budget_tokens": 300})])
     assert queries.judgements(context)["tool:other:t8"].no_break_even == "unknown_cost"
     assert queries.judgements(context)["tool:other:t0"].no_break_even != "unknown_cost"
 
 
-def test_without_a_limit_all_are_picked_at_any_use(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_without_a_limit_all_are_picked_at_any_use(context: Context) -> None:
     played(context, 25, [(ARMS, {})])
     judged = queries.judgements(context).values()
     assert {(one.chance, one.no_break_even) for one in judged} == {(1.0, "always_in")}
@@ -146,9 +143,8 @@ def test_without_a_limit_all_are_picked_at_any_use(tmp_path: Path) -> None:
     assert {explained.picked(one) for one in judged} == {explained.arm.PICKED}
 
 
-def test_imported_runs_keep_the_settings_that_selected_them_apart(tmp_path: Path) -> None:
+def test_imported_runs_keep_the_settings_that_selected_them_apart(context: Context, tmp_path: Path) -> None:
     """Their revisions are those of their learner, so their settings are known by the hash alone."""
-    context = context_at(tmp_path / "a.db")
     change_all(context, {"baseline_rate": 0.5})
     for k in (2, 3, 2):
         change_all(context, {"k": k})

@@ -17,11 +17,11 @@ from core.doors.python import Learner, open_learner
 from core.flows import queries
 from core.records.arm import Arm
 from core.records.bill import Spent
-from core.records.run import Call, Inventory, Run, Usage
+from core.records.run import Call, Run, Usage
 from core.records.selection import Selection
 from dashboard.sentences import Phrase, Sentence, gain
 from dashboard.sentences import overview as sentences
-from tests.worlds import START_MS, put_empty_database
+from tests.worlds import START_MS, chosen_among, put_empty_database
 from tests.worlds.caches import FULL, share_a_cache
 
 ARMS = [Arm(key=f"tool:other:t{number}", token_cost=250) for number in range(30)]
@@ -43,12 +43,9 @@ def run_of(chosen: Selection, number: int, chance: np.random.Generator, *, split
     """A run whose prompt is read from the cache if it has every arm, else written again."""
     prefix = 250 * len(chosen.included) + 12_000 + int(chance.integers(0, 3_000))
     read, write = (prefix, 0) if len(chosen.included) == len(ARMS) else (0, prefix)
-    return Run(
-        uid=f"r{number}",
-        inventory=Inventory(kind="declared", arms=tuple(Arm(key=key) for key in chosen.included)),
-        excluded=chosen.excluded,
-        selection=chosen,
-        run_class=chosen.run_class,
+    return chosen_among(
+        f"r{number}",
+        chosen,
         calls=(Call(name="t1"), Call(name=f"t{chance.integers(0, 5)}")),
         usage=Usage(input=400, output=300, cache_read=read, cache_write=write),
         bill=(Spent(input=400, output=300, cache_read=read, cache_write_5m=write),) if split else (),

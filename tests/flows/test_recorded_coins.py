@@ -18,9 +18,9 @@ from core.flows.restore import copy_database, restore
 from core.flows.select import select
 from core.flows.settings import change
 from core.records.arm import Arm
-from core.records.run import Inventory, Run, Usage
+from core.records.run import Usage
 from tests.engine import kept_in
-from tests.worlds import context_at
+from tests.worlds import chosen_among, context_at
 
 pytestmark = pytest.mark.of_file
 ARMS = tuple(Arm(key=f"tool:other:t{number}") for number in range(4))
@@ -38,14 +38,10 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Context:
         chosen = select(context, ARMS)
         tokens = (10_000 if chosen.run_class == "baseline" else 6_000) * chance.lognormal(0, 0.2)
         runs.append(
-            Run(
-                uid=f"run-{number}",
-                inventory=Inventory(
-                    kind="declared", arms=tuple(arm for arm in ARMS if arm.key in chosen.included)
-                ),
-                excluded=chosen.excluded,
-                selection=chosen,
-                run_class=chosen.run_class,
+            chosen_among(
+                f"run-{number}",
+                chosen,
+                ARMS,
                 usage=Usage(input=round(tokens), output=0),
                 ended_at_ms=number * 3_600_000,
             )

@@ -35,10 +35,9 @@ from core.records.episode_credit import CreditAnswer
 from core.records.evaluation import EvaluationAnswer
 from core.records.ledger_lines import NoteLine, ResetLine, RewardContext, RewardLine
 from core.records.observation import epoch_words
-from core.records.run import Inventory, Run
 from tests.formats.builders import lines, put
 from tests.waiting import memory_folder
-from tests.worlds import HOUR_MS, START_MS, a_run, context_at
+from tests.worlds import HOUR_MS, START_MS, a_run, chosen_among, context_at
 
 A, B, C = (f"tool:other:{name}" for name in "abc")
 
@@ -227,14 +226,7 @@ def test_an_arm_that_was_only_ever_left_out_can_be_made_on_purpose(context: Cont
     offered = [Arm(key=f"file:workspace:{name}", token_cost=60) for name in "xy"]
     chosen = select(context, offered, budget_tokens=100)
     (out,) = chosen.excluded
-    inventory = Inventory(kind="declared", arms=tuple(arm for arm in offered if arm.key in chosen.included))
-    told = Run(
-        uid="chosen",
-        inventory=inventory,
-        excluded=chosen.excluded,
-        selection=chosen,
-        run_class=chosen.run_class,
-    )
+    told = chosen_among("chosen", chosen, offered)
     record(context, told)
     assert reward(context, out, 1.0, create=True).pulls == 1
 

@@ -21,7 +21,7 @@ from core.guidance import guidance
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, Status
 from core.records.selection import Selection
-from tests.worlds import START_MS, a_run, lines_file, run_line
+from tests.worlds import START_MS, a_run, chosen_among, lines_file, run_line
 
 OFFERED = [
     Arm(key="tool:fs:Read", token_cost=100),
@@ -35,15 +35,12 @@ def selected(
 ) -> Selection:
     """A run with what the policy chose for it."""
     chosen = select(context, OFFERED, budget_tokens=budget, k=k)
-    inside = tuple(arm for arm in OFFERED if arm.key in chosen.included)
     record(
         context,
-        Run(
-            uid=uid,
-            inventory=Inventory(kind="declared", arms=inside),
-            excluded=chosen.excluded,
-            selection=chosen,
-            run_class=chosen.run_class,
+        chosen_among(
+            uid,
+            chosen,
+            OFFERED,
             ended_at_ms=START_MS,
             calls=tuple(Call(name=name) for name in calls),
             texts=("The plan skill says so.",),

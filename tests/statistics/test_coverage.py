@@ -30,7 +30,7 @@ from core.flows.settings import change
 from core.records.arm import Arm, ArmType
 from core.records.learner import Priors
 from core.records.run import Call, Inventory, Run
-from tests.worlds import context_at
+from tests.worlds import chosen_among, context_at
 from tests.worlds.savings import (
     WAYS,
     Estimates,
@@ -133,20 +133,9 @@ def chosen(context: Context, chance: np.random.Generator, n_arms: int, n_runs: i
     for number in range(n_runs):
         choice = select(context, given)
         calls, texts = played(chance, [by_key[key] for key in choice.included if key in by_key])
-        inventory = Inventory(
-            kind="declared", arms=tuple(arm for arm in given if arm.key in set(choice.included))
-        )
         record(
             context,
-            Run(
-                uid=f"run-{number}",
-                inventory=inventory,
-                excluded=choice.excluded,
-                selection=choice,
-                run_class=choice.run_class,
-                calls=calls,
-                texts=texts,
-            ),
+            chosen_among(f"run-{number}", choice, given, calls=calls, texts=texts),
         )
     return parts
 

@@ -110,7 +110,7 @@ from core.records.member import secret_of
 from core.records.observation import RewardOrder
 from core.records.offer import Report, SelectionOptions
 from core.records.review import ABOUTS, ORDERS, Draft, QueueAsks, Rubric
-from core.records.run import History, Inventory, Run, Usage
+from core.records.run import History, Inventory, Usage
 from core.records.run_page import Cursor, Direction, SessionCursor
 from core.records.run_query import RunFilter, RunSide, View, rewards_of
 from core.records.times import iso
@@ -151,7 +151,7 @@ from tests.formats.test_qortex_db import state
 from tests.store.compacting import compact_until
 from tests.store.test_chain import execute
 from tests.store.test_mending import CHANGED, broken_by, write_lines
-from tests.worlds import HOUR_MS, IN_PARTS, START_MS, a_run, context_at, lines_file, run_line
+from tests.worlds import HOUR_MS, IN_PARTS, START_MS, a_run, chosen_among, context_at, lines_file, run_line
 from tests.worlds.events import EVERY, PLAYED
 from tests.worlds.lively import chosen_run, told_context
 from tests.worlds.reviewers import QUEUE, desk_at, executed, judge_all
@@ -356,15 +356,7 @@ def select_and_hold(context: Context) -> None:
     frozen = replace(learner, clock=lambda: START_MS + 9 * HOUR_MS + 120_000)
     assert select(frozen, arms, session="held 1", budget_tokens=2) == first
     grown = select(learner, [*arms, Arm(key="tool:other:later")], session="held 1")
-    inventory = Inventory(kind="declared", arms=tuple(Arm(key=key) for key in grown.included))
-    run = Run(
-        uid="held",
-        session="held 1",
-        run_class=grown.run_class,
-        inventory=inventory,
-        excluded=grown.excluded,
-        selection=grown,
-    )
+    run = chosen_among("held", grown, session="held 1")
     record(learner, run)
     select(learner, arms, session="held 2")
     late = replace(learner, clock=lambda: START_MS + 99 * HOUR_MS)

@@ -14,12 +14,14 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from core.flows import queries
 from core.flows.context import USUAL_PACE, Context, ImportPace
 from core.records.actor import Actor, Grant, Role
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, RunClass, Status, Usage
+from core.records.selection import Selection
 from core.settings import Located
 from core.store.engine.file_faults import Note, leave_note
 from core.store.engine.sqlite import look_at
@@ -137,6 +139,25 @@ def a_run(
         usage=None if tokens is None else Usage(total=tokens),
         run_class=run_class,
         model=model,
+    )
+
+
+def chosen_among(
+    uid: str,
+    chosen: Selection,
+    offered: Iterable[Arm] | None = None,
+    **fields: Any,  # noqa: ANN401 - fields of a run
+) -> Run:
+    """Return a run with what was selected among arms; if none are given, they have ids alone."""
+    among = [Arm(key=key) for key in chosen.included] if offered is None else offered
+    inside = tuple(arm for arm in among if arm.key in chosen.included)
+    return Run(
+        uid=uid,
+        inventory=Inventory(kind="declared", arms=inside),
+        excluded=chosen.excluded,
+        selection=chosen,
+        run_class=chosen.run_class,
+        **fields,
     )
 
 

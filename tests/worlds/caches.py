@@ -10,8 +10,8 @@ import numpy as np
 from core.doors.python import Learner
 from core.records.arm import Arm
 from core.records.bill import Spent
-from core.records.run import Inventory, Run, Usage
-from tests.worlds import START_MS
+from core.records.run import Usage
+from tests.worlds import START_MS, chosen_among
 
 FULL: Final = {"input": 3, "cache_read": 0.3, "cache_write_5m": 3.75, "cache_write_1h": 6, "output": 15}
 """Prices of the model ``m``."""
@@ -42,12 +42,10 @@ def share_a_cache(learner: Learner, *, gap_s: float, n_runs: int = 800, seed: in
         read, write = (prefix, 0) if is_warm else (0, prefix)
         output = round(280 * chance.lognormal(0, 0.3))
         runs.append(
-            Run(
-                uid=f"r{number}",
-                inventory=Inventory(kind="declared", arms=tuple(one for one in arms if one.key in prompt)),
-                excluded=chosen.excluded,
-                selection=chosen,
-                run_class=chosen.run_class,
+            chosen_among(
+                f"r{number}",
+                chosen,
+                arms,
                 usage=Usage(input=400, output=output, cache_read=read, cache_write=write),
                 bill=(Spent(input=400, output=output, cache_read=read, cache_write_5m=write),),
                 session=f"s{number}",

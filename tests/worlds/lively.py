@@ -11,9 +11,9 @@ from core.flows.learn import record, reward
 from core.flows.select import select
 from core.flows.settings import change
 from core.records.arm import Arm
-from core.records.run import Call, Inventory, Run, Usage
+from core.records.run import Call, Run, Usage
 from core.records.times import iso
-from tests.worlds import HOUR_MS, START_MS, a_run, context_at, lines_file, run_line
+from tests.worlds import HOUR_MS, START_MS, a_run, chosen_among, context_at, lines_file, run_line
 
 THIRDS = (333_334, 333_333, 333_333)
 
@@ -138,14 +138,10 @@ def chosen_run(context: Context, uid: str, *, session: str | None = None, model:
     """A run whose arms armscope chose under a budget that not all of them fit."""
     offered = [Arm(key=f"skill:{name}:main", token_cost=50 * place) for place, name in enumerate("xyz", 1)]
     chosen = select(context, offered, budget_tokens=160)
-    return Run(
-        uid=uid,
-        inventory=Inventory(
-            kind="declared", arms=tuple(arm for arm in offered if arm.key in chosen.included)
-        ),
-        excluded=chosen.excluded,
-        selection=chosen,
-        run_class=chosen.run_class,
+    return chosen_among(
+        uid,
+        chosen,
+        offered,
         calls=(Call(name="Skill", metadata='{"skill": "x"}'),),
         texts=("x and y were useful",),
         usage=Usage(input=900, output=100),
