@@ -72,7 +72,7 @@ def tables(text: str) -> dict[str, list[list[str]]]:
 
 def _region(name: str, present: str) -> str:
     if name == "commands":
-        return "\n".join(_commands()) + "\n"
+        return "\n".join(sorted(_command_rows("armscope", command_tree()))) + "\n"
     heads, rows = TABLES[name]
     by_key = {cells[0]: cells for cells in _cells(present)}
     lines = [heads, ["---"] * len(heads)]
@@ -105,11 +105,6 @@ def command_tree() -> dict[str, Any]:
     assert commands.demo.__module__ == "dashboard.commands", "importing the launcher adds its commands"
     group: Any = typer.main.get_command(app)
     return dict(group.commands)
-
-
-def _commands() -> list[str]:
-    """Return the lines of the list of commands, whose options are too many for a table."""
-    return sorted(_command_rows("armscope", command_tree()))
 
 
 def _command_rows(path: str, commands: Mapping[str, Any]) -> Iterator[str]:

@@ -327,16 +327,12 @@ def _words(chance: random.Random, n: int, join: str) -> str:
     return join.join(chance.choices(words, k=n))
 
 
-def _base64(chance: random.Random, n: int) -> str:
-    return base64.b64encode(chance.randbytes(n)).decode()
-
-
 HARMLESS: Final[tuple[Callable[[random.Random], str], ...]] = (
     *((lambda chance, form=form: fill_form(form, chance)) for form in _FORMED),
     lambda chance: _words(chance, 7, "-"),
     lambda chance: _words(chance, 7, "_"),
     lambda chance: "".join(word.title() for word in _words(chance, 8, " ").split()),
-    lambda chance: _base64(chance, 900),
+    lambda chance: base64.b64encode(chance.randbytes(900)).decode(),
     lambda chance: "/".join(_words(chance, 9, " ").split()),
 )
 """Kinds of harmless texts."""

@@ -109,7 +109,7 @@ def _acts(scale: Scale, folder: Path, server: Cluster) -> Iterator[Row]:
     told = [partly(run) for run in runs(_WARM + n)]
     single = orders(n)
     batches = [orders(min(_MANY, scale.n_batch_rewards), seed=number) for number in range(n)]
-    both = _both(folder, server, "acts")
+    both = (context_at(folder / "acts.db"), context_at(server.fresh(folder / "acts served")))
     for context in both:
         record_all(context, told[:_WARM])
         context.store.settle()
@@ -142,10 +142,6 @@ def _acts(scale: Scale, folder: Path, server: Cluster) -> Iterator[Row]:
     _check(*both)
     for context in both:
         context.store.close()
-
-
-def _both(folder: Path, server: Cluster, name: str) -> tuple[Context, Context]:
-    return context_at(folder / f"{name}.db"), context_at(server.fresh(folder / f"{name} served"))
 
 
 def _check(file: Context, served: Context) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import re
@@ -395,13 +394,6 @@ def test_no_message_has_a_line_end_as_two_characters(shell: Shell) -> None:
 )
 def test_a_sub_command_may_follow_options_and_may_be_left_out(filled: Shell, line: tuple[str, ...]) -> None:
     assert filled(*line)[0] == (1 if "compare" in line else 0)
-
-
-def test_no_function_takes_more_than_12_parameters() -> None:
-    for path in (ROOT / "core/doors/cli").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef):
-                assert len([*node.args.args, *node.args.kwonlyargs]) <= 12, node.name
 
 
 def test_a_summary_starts_without_the_slow_part_of_scipy(filled: Shell, tmp_path: Path) -> None:

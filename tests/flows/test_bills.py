@@ -155,15 +155,11 @@ def test_a_larger_bill_of_the_same_lines_wins_in_any_order(context: Context, tmp
     )
     files = [lines_file(tmp_path / f"{n}.jsonl", one) for n, one in enumerate((bare, known))]
     for learner, order in (("one", files), ("two", files[::-1])):
-        own = replace_learner(context, learner)
+        own = context_at(Path(str(context.store.database.location)), learner=learner)
         change(own, "prices", {"m": 1})
         for file in order:
             import_files(own, [file])
         assert bills(own) == {"r": (100_000_000, 0)}
-
-
-def replace_learner(context: Context, name: str) -> Context:
-    return context_at(Path(str(context.store.database.location)), learner=name)
 
 
 def test_what_can_not_be_known_is_unknown(context: Context) -> None:

@@ -17,7 +17,6 @@ from core.flows.corrections import note, redo, reset, undo
 from core.flows.evaluate import evaluate
 from core.flows.learn import record, record_all, reward
 from core.flows.select import select
-from core.records.run import Run
 from core.records.run_query import RunSide, View
 from core.records.times import DAY_MS
 from tests.worlds import HOUR_MS, START_MS, a_run, context_at, tools
@@ -29,9 +28,11 @@ N_RUNS = 200
 Ask = Callable[[Context], object]
 
 
-def some_runs() -> list[Run]:
-    """Runs of twenty days in sessions of four, half of them baseline."""
-    return [
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    """Half of the runs before a reset; some have a reward, an evaluation and a note."""
+    made = context_at(tmp_path / "a.db")
+    runs = [
         msgspec.structs.replace(
             a_run(
                 f"r{number}",
@@ -46,13 +47,6 @@ def some_runs() -> list[Run]:
         )
         for number in range(N_RUNS)
     ]
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    """Half of the runs before a reset; some have a reward, an evaluation and a note."""
-    made = context_at(tmp_path / "a.db")
-    runs = some_runs()
     record_all(made, runs[:50])
     reset(made, arms=["tool:other:a"], target="prior")
     record_all(made, runs[50:])

@@ -23,7 +23,6 @@ from core.flows.webhooks import add_webhook
 from core.maths.statistics.savings import saved_percent_of
 from core.records.actor import Actor, Grant
 from core.records.alert import Alarm
-from core.records.learner import LearnerSummary
 from core.records.run import Run, RunClass
 from core.records.run_query import View
 from core.records.times import DAY_MS, iso
@@ -87,14 +86,6 @@ def expected(context: Context) -> dict[str, object]:
     }
 
 
-def summary_fields(one: LearnerSummary) -> dict[str, object]:
-    return {
-        **{name: getattr(one, name) for name in ("runs", "arms", "revision", "phase", "last_run")},
-        "saved_percent": one.saved_percent,
-        "silent": "silent" in one.alarms,
-    }
-
-
 @settings(max_examples=25)
 @given(worlds=st.lists(RUNS, min_size=1, max_size=3), quiet_days=st.integers(0, 40))
 def test_each_is_as_its_own_pages_say(worlds: list[list[tuple]], quiet_days: int) -> None:  # type: ignore[type-arg]
@@ -120,7 +111,11 @@ def test_each_is_as_its_own_pages_say(worlds: list[list[tuple]], quiet_days: int
         found = learners(context)
         assert [one.name for one in found] == list(NAMES[: len(worlds)])
         for one in found:
-            assert summary_fields(one) == expected(context.of(one.name))
+            assert {
+                **{name: getattr(one, name) for name in ("runs", "arms", "revision", "phase", "last_run")},
+                "saved_percent": one.saved_percent,
+                "silent": "silent" in one.alarms,
+            } == expected(context.of(one.name))
         context.store.close()
 
 

@@ -253,17 +253,13 @@ def _act(random: Random) -> Callable[[Context], object]:
         lambda context: reward(context, arm, value, run=uid, correct=number == 1, key=f"{arm} {number}"),
         lambda context: reset(context, arms=[arm]),
         lambda context: note(context, arm, "seen"),
-        lambda context: change(context, "mode", random_mode(number)),
+        lambda context: change(context, "mode", "standard" if number == 1 else "openclaw"),
         lambda context: undo(context, f"reward-{number}"),
         lambda context: undo(context, f"reset-{number}"),
         lambda context: redo(context, f"reset-{number}"),
         lambda context: undo(context, f"setting-{number}"),
     ]
     return random.choice(acts)
-
-
-def random_mode(number: int) -> str:
-    return "standard" if number == 1 else "openclaw"
 
 
 @pytest.mark.parametrize(("name", "unit"), REAL)

@@ -181,18 +181,13 @@ def test_what_matches_nothing_is_looked_for_within_a_bound(
 ) -> None:
     monkeypatch.setattr(run_pages, "LOOKED_AT_MOST", 10)
     wanted = RunFilter(arm=KEYS[2], part="out", classes=("selected",))
-    expected = passing(everything_within(context), wanted, View())
+    expected = passing(walked(context, RunFilter(), View(), 1_000, "older"), wanted, View())
     with context.reading() as snapshot:
         page = run_page(snapshot, wanted, View())
     assert page.cut_short
     assert page.n_looked_at == 10
     assert len(page.rows) < len(expected)
     assert walked(context, wanted, View(), 50, "older") == expected, "looking on from there finds the rest"
-
-
-def everything_within(context: Context) -> list[RunRow]:
-    """The same where each page looks at few runs."""
-    return walked(context, RunFilter(), View(), 1_000, "older")
 
 
 def test_kinds_arms_and_learners_that_are_not_there_have_no_runs(context: Context, tmp_path: Path) -> None:
