@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import date
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,13 +12,14 @@ from msgspec.structs import replace
 from core import explained
 from core.errors import InvalidSetting
 from core.flows import queries
+from core.flows.context import Context
 from core.flows.corrections import undo
 from core.flows.learn import record
 from core.flows.settings import accept_price, change
 from core.records.bill import Spent
 from core.records.model_kinds import kind_of, price_offers, price_words
 from core.records.run import Usage
-from tests.worlds import a_run, context_at
+from tests.worlds import a_run
 
 MODELS = (
     *("claude-opus-4", "claude-opus-4-1", "claude-opus-4-8", "claude-sonnet-4-8", "claude-v2", "claude-v2:1"),
@@ -109,8 +109,7 @@ def test_of_several_priced_names_the_shortest_is_offered_then_the_last() -> None
     assert price_offers(["M-4"], {**prices, "m-4": 9.0}) == {"M-4": "m-4"}
 
 
-def test_a_person_accepts_the_price_of_the_kind_and_takes_it_back(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_person_accepts_the_price_of_the_kind_and_takes_it_back(context: Context) -> None:
     spelled = "us.anthropic.claude-opus-4-8-v1:0"
     million = Usage(input=10**6)
     child = Spent(owner="sub-agent", model="Other-1", input=5)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from core.flows import queries
+from core.flows.context import Context
 from core.flows.importing import import_files
 from core.formats import Rejected, open_sources, recognise
 from core.maths.episodes import decimal_text, totals_of
@@ -20,7 +21,6 @@ from core.store.episodes import episode_digest
 from tests.conftest import VECTORS
 from tests.flows.test_episodes import held
 from tests.formats.builders import lines, put, read
-from tests.worlds import context_at
 
 FILES = ("ors_http_ors", "ors_http_openreward")
 
@@ -146,13 +146,12 @@ def test_the_text_of_a_stream_says_what_its_events_say(tmp_path: Path, name: str
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_document_of_recordings_is_read_as_it_is(tmp_path: Path, name: str) -> None:
+def test_a_document_of_recordings_is_read_as_it_is(context: Context, name: str) -> None:
     path = VECTORS / f"{name}.json"
     assert recognise(path) == "ors"
     (source,) = open_sources([path]).sources
     found = [one for one in source.entries() if isinstance(one, Episode)]
     assert len({one.uid for one in found}) == len(found) == len(playable(name))
-    context = context_at(tmp_path / "a.db")
     answer = import_files(context, [path])
     assert (answer.runs, answer.episodes, answer.rejected_count) == (0, len(found), 0)
     assert queries.verify(context).clean

@@ -22,6 +22,7 @@ from ors.client import session as ors_session
 
 from core import Learner, open_learner, record_episodes
 from core.flows import queries
+from core.flows.context import Context
 from core.flows.export import lines as lines_of
 from core.flows.tokens import create_token
 from core.formats.ors import events_in
@@ -34,7 +35,6 @@ from tests.doors.http.test_served import served
 from tests.flows.test_episodes import held
 from tests.formats.builders import lines, put
 from tests.test_readme import blocks
-from tests.worlds import context_at
 
 _PATIENCE_S: Final = 60
 _EPISODES: Final = 100
@@ -510,8 +510,7 @@ def test_openrewards_client_is_recorded(tmp_path: Path, rebuilt_openreward: str,
 
 
 @pytest.mark.long
-def test_what_openrewards_client_uploads_is_recorded(tmp_path: Path, beside: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_what_openrewards_client_uploads_is_recorded(context: Context, beside: Path) -> None:
     secret = create_token(context, "trainer", scopes=("ingest", "read")).secret
     with served(context) as url:
         more = {"OPENREWARD_API_URL": url, "OPENREWARD_SESSION_URL": url}

@@ -12,6 +12,9 @@ from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
+from core.flows.context import Context
+from tests.dashboard.worlds import context_at
+
 APP = Path(__file__).resolve().parents[2] / "dashboard" / "app.py"
 
 Open = Callable[..., AppTest]
@@ -52,6 +55,11 @@ def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ARMSCOPE_DATABASE", str(path))
     monkeypatch.delenv("ARMSCOPE_LEARNER", raising=False)
     return path
+
+
+@pytest.fixture
+def context(database: Path) -> Context:
+    return context_at(database)
 
 
 @pytest.fixture

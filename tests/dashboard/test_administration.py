@@ -101,9 +101,8 @@ def test_who_does_not_govern_is_told_so_at_their_addresses_and_nothing_else(
 
 
 def test_people_are_listed_with_what_they_may_do_and_the_removed_on_demand(
-    open_page: Open, database: Path
+    open_page: Open, context: Context
 ) -> None:
-    context = context_at(database)
     acting(context, "ann", "operator")
     add_member(context, ISSUER, "u-bo", "bo", role="reviewer", learner="support")
     set_role(context, "bo", "viewer")
@@ -133,9 +132,8 @@ def test_people_are_listed_with_what_they_may_do_and_the_removed_on_demand(
 
 
 def test_nobody_is_there_and_the_first_is_let_in_as_operator_and_taken_back(
-    open_page: Open, database: Path
+    open_page: Open, context: Context
 ) -> None:
-    context = context_at(database)
     page = open_page("people")
     assert page.title[0].value.startswith("No member yet")
     page.text_input(people.key("issuer")).set_value(ISSUER).run()
@@ -163,8 +161,7 @@ def test_the_form_names_what_is_missing_and_that_sign_in_is_off(open_page: Open)
     assert all(one in said(page) for one in ("an e-mail", "the identity provider"))
 
 
-def test_a_person_is_let_in_by_subject_under_a_name(open_page: Open, database: Path) -> None:
-    context = context_at(database)
+def test_a_person_is_let_in_by_subject_under_a_name(open_page: Open, context: Context) -> None:
     page = open_page("people")
     page.text_input(people.key("issuer")).set_value(ISSUER).run()
     page.button_group(people.key("known")).set_value("subject").run()
@@ -177,9 +174,8 @@ def test_a_person_is_let_in_by_subject_under_a_name(open_page: Open, database: P
 
 
 def test_removing_says_which_tokens_end_asks_for_it_and_undo_brings_all_back_but_them(
-    open_page: Open, database: Path
+    open_page: Open, context: Context
 ) -> None:
-    context = context_at(database)
     bo = acting(context, "bo", "operator")
     acting(context, "ann", "operator")
     set_role(context, "bo", "reviewer", learner="support")
@@ -200,8 +196,7 @@ def test_removing_says_which_tokens_end_asks_for_it_and_undo_brings_all_back_but
         actor_of_token(context.store, made.secret, now_ms=context.clock())
 
 
-def test_a_token_made_meanwhile_does_not_end_unconfirmed(open_page: Open, database: Path) -> None:
-    context = context_at(database)
+def test_a_token_made_meanwhile_does_not_end_unconfirmed(open_page: Open, context: Context) -> None:
     bo = acting(context, "bo", "operator")
     acting(context, "ann", "operator")
     page = open_page("people", people_do="Remove")
@@ -236,9 +231,8 @@ def test_a_role_is_changed_in_a_learner_and_what_changed_since_is_not_overwritte
 
 
 def test_the_last_operator_stays_and_the_page_says_so_before_anything_is_sent(
-    open_page: Open, database: Path
+    open_page: Open, context: Context
 ) -> None:
-    context = context_at(database)
     ann = acting(context, "ann", "operator").actor.member
     page = open_page("people", people_do="Remove")
     page.selectbox(people.key("member")).set_value(f"member-{ann}").run()
@@ -246,8 +240,7 @@ def test_the_last_operator_stays_and_the_page_says_so_before_anything_is_sent(
     assert "change a person" not in {one.key for one in page.button}
 
 
-def test_sessions_are_ended(open_page: Open, database: Path) -> None:
-    context = context_at(database)
+def test_sessions_are_ended(open_page: Open, context: Context) -> None:
     bo = acting(context, "bo", "viewer")
     page = open_page("people", people_do="End sessions")
     page.selectbox(people.key("member")).set_value(f"member-{bo.actor.member}").run()
@@ -285,9 +278,8 @@ def making_button(page: AppTest) -> str:
 
 
 def test_a_new_secret_is_shown_once_and_is_then_nowhere(
-    open_page: Open, database: Path, quick: Callable[[], None], caplog: pytest.LogCaptureFixture
+    open_page: Open, context: Context, quick: Callable[[], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    context = context_at(database)
     caplog.set_level(logging.DEBUG)
     page = fill_in(open_page("tokens"), "nightly")
     assert "token:nightly" in said(page)
@@ -340,9 +332,8 @@ def test_what_is_missing_of_a_token_is_said_and_nothing_is_made(open_page: Open,
 
 
 def test_a_token_is_revoked_once_somebody_is_sure_and_is_listed_on_demand(
-    open_page: Open, database: Path
+    open_page: Open, context: Context
 ) -> None:
-    context = context_at(database)
     secret = create_token(context, "nightly", ("read",)).secret
     create_token(context, "weekly", ("operate",), learners=["support"])
     actor_of_token(context.store, secret, now_ms=context.clock())

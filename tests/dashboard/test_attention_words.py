@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
 import pytest
 
 from core.flows import queries
+from core.flows.context import Context
 from core.flows.learn import record_all
 from core.maths.statistics.change import Cause, CauseKind, Shift
 from core.maths.statistics.overview import Attention, SilentFeed, attention_of_causes
 from core.records.times import DAY_MS
 from dashboard.sentences import overview as sentences
-from tests.worlds import a_run, context_at
+from tests.worlds import a_run
 
 AT_MS: Final = 20_500 * DAY_MS
 """16 February 2026."""
@@ -106,9 +106,8 @@ ROWS: Final = {
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_a_row_says_what_happened_and_how_it_is_known(name: str, tmp_path: Path) -> None:
+def test_a_row_says_what_happened_and_how_it_is_known(name: str, context: Context) -> None:
     row, claim, evidence = ROWS[name]
-    context = context_at(tmp_path / "a.db")
     record_all(context, [a_run("r0")])
     words = sentences.attention(row, queries.savings(context), min_pulls=5, year_of_ms=AT_MS)
     assert (words.claim, words.evidence) == (claim, evidence)

@@ -15,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.flows import queries
 from core.flows.bundle import BundleAnswer
+from core.flows.context import Context
 from core.flows.corrections import note, undo
 from core.flows.evaluate import evaluate_all
 from core.flows.export import export_file
@@ -150,8 +151,7 @@ def test_a_report_belongs_to_its_session(open_page: Open, database: Path) -> Non
     assert page.button(key="do import").label == "Import 1 file"
 
 
-def test_undo_is_shown_before_it_is_done(open_page: Open, database: Path) -> None:
-    context = context_at(database)
+def test_undo_is_shown_before_it_is_done(open_page: Open, context: Context, database: Path) -> None:
     import_files(context, [_file(database, [run_line("a"), run_line("b")])])
     before = queries.posteriors(context)
     page = open_page("data")
@@ -224,8 +224,7 @@ def test_a_training_file_is_made_with_its_counts_and_its_manifest(open_page: Ope
     assert not made.path.exists()
 
 
-def test_what_becomes_a_row_can_be_narrowed(open_page: Open, database: Path) -> None:
-    context = context_at(database)
+def test_what_becomes_a_row_can_be_narrowed(open_page: Open, context: Context, database: Path) -> None:
     change(context, "keep_texts", True)
     told = [layer_line(1), layer_line(2)]
     told += [execution_line(n, layer=1 + n % 2, ask="same", say=f"answer {n}") for n in range(3)]

@@ -17,7 +17,7 @@ from dashboard.figures.episode import MAX_COLUMNS, columns_of, episode
 from dashboard.figures.theme import LIGHT
 from tests.dashboard.conftest import Open, check, heads
 from tests.dashboard.test_episodes_pages import said, title
-from tests.dashboard.worlds import NOON_MS, context_at, keys, world
+from tests.dashboard.worlds import NOON_MS, keys, world
 
 JUNK = "<script>alert(1)</script>"
 MIXED = (0.0, 0.05, None, 0.1, None, None, -0.05, 1.0)
@@ -180,9 +180,8 @@ def test_a_run_leads_to_its_episode_and_back(open_page: Open, database: Path) ->
 
 
 def test_texts_of_steps_are_text_and_hidden_from_viewers(
-    open_page: Open, database: Path, monkeypatch: pytest.MonkeyPatch
+    open_page: Open, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    context = context_at(database)
     change(context, "keep_texts", True)
     step = Step(number=0, name="look", reward=1.0, finished=True, asked=f"find {JUNK}", answered="**found**")
     line = Episode(uid="e", environment="sums", steps=(step,))

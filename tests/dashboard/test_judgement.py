@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final, get_args
 
 import msgspec
 import pytest
 
 from core.flows import queries
+from core.flows.context import Context
 from core.flows.learn import record_all
 from core.flows.settings import change
 from core.records.arm import Interval
@@ -19,7 +19,6 @@ from dashboard.report import gather, rendered, report
 from dashboard.sentences import Phrase, Sentence
 from dashboard.sentences import judgement as sentences
 from tests.dashboard.conftest import Open, texts
-from tests.dashboard.worlds import context_at
 from tests.flows.test_judgement import planted
 
 JUDGED: Final = Judgement(
@@ -150,9 +149,8 @@ def test_a_few_arms_are_named_by_what_needs_a_look_and_many_are_counted() -> Non
     )
 
 
-def test_every_place_says_what_was_judged(open_page: Open, database: Path) -> None:
+def test_every_place_says_what_was_judged(open_page: Open, context: Context) -> None:
     """The list that needs a look, the page it opens as evidence, the arm's own page, and the report."""
-    context = context_at(database)
     record_all(context, planted())
     change(context, "budget_tokens", 400)
     judged = queries.judgements(context)

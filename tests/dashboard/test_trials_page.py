@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from core.flows.context import Context
 from core.flows.corrections import undo
 from core.flows.queries import frame, judgements
 from core.flows.trials.plan import plan_trial, read_trial, trials
@@ -22,8 +23,7 @@ def test_the_first_page_has_the_command_to_copy(open_page: Open) -> None:
     assert page.code[0].value.split()[-5:] == ["trial", "plan", "ARM", "--tasks", "FOLDER"]
 
 
-def test_a_harm_leads_the_list(open_page: Open, database: Path) -> None:
-    context = context_at(database)
+def test_a_harm_leads_the_list(open_page: Open, context: Context) -> None:
     read_trial(context, results_of())
     read_trial(context, results_of(solves="without", arm="tool:web:fetch"))
     plan_trial(context, ARM, TASKS)
@@ -35,8 +35,7 @@ def test_a_harm_leads_the_list(open_page: Open, database: Path) -> None:
     assert str(table.iloc[1, 4]).startswith("−100")
 
 
-def test_one_trial_shows_its_verdict_tasks_and_counts(open_page: Open, database: Path) -> None:
-    context = context_at(database)
+def test_one_trial_shows_its_verdict_tasks_and_counts(open_page: Open, context: Context) -> None:
     plan_trial(context, ARM, TASKS)
     read_trial(context, results_of(repeats=3), plan="trial-1")
     page = open_page("trials", trial="trial-1")
@@ -77,8 +76,7 @@ def test_the_overview_names_an_arm_that_is_used_often_and_harms(open_page: Open,
         assert len(claims) == len(expected)
 
 
-def test_each_left_out_arm_is_chosen_by_its_own_effect(open_page: Open, database: Path) -> None:
-    context = context_at(database)
+def test_each_left_out_arm_is_chosen_by_its_own_effect(open_page: Open, context: Context) -> None:
     plan_trial(context, ARM, TASKS, each=["skill:own:text"], repeats=1)
     cells = [replace(one, arm=ARM * (one.side == "without")) for one in results_of().cells]
     alike = [replace(one, arm="skill:own:text", grade=1.0) for one in cells if one.arm]

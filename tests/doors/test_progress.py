@@ -12,12 +12,12 @@ import pytest
 from core.demo.build import build
 from core.doors.terminal import EVERY_S, Bar, counted
 from core.flows import maintenance, queries
+from core.flows.context import Context
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.formats import Opened, Source
 from tests.formats.builders import lines
 from tests.terminal import on_pty, warm
-from tests.worlds import context_at
 
 CLEARED = "\r\x1b[K"
 
@@ -62,14 +62,13 @@ def test_it_says_how_long_it_may_still_take() -> None:
     assert "200 of 400 runs, about 50 s: s.jsonl" in "\n".join(said)
 
 
-def test_every_long_command_reports_up_to_its_end(tmp_path: Path) -> None:
+def test_every_long_command_reports_up_to_its_end(context: Context, tmp_path: Path) -> None:
     for number in range(3):
         runs = [
             {"kind": "run", "uid": f"{number}-{one}", "arms": ["tool:other:a"], "calls": ["a"]}
             for one in range(200)
         ]
         (tmp_path / f"{number}.jsonl").write_bytes(lines(runs))
-    context = context_at(tmp_path / "a.db")
     files: list[tuple[int, int]] = []
 
     def follow(opened: Opened, source: Source, n_bytes: int) -> None:

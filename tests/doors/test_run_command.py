@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from core import Learner, explained
 from core.flows import queries
+from core.flows.context import Context
 from core.flows.select import select
 from core.flows.settings import change
 from core.records.arm import Arm
 from tests.doors.test_cli import Shell, shell
-from tests.worlds import context_at
 
 __all__ = ["shell"]
 HOSTILE = "tool:x:[bold red]loud[/]<b>"
@@ -21,8 +19,7 @@ OFFERED = [
 ]
 
 
-def test_it_says_what_the_page_says(shell: Shell, tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_it_says_what_the_page_says(shell: Shell, context: Context) -> None:
     change(context, "baseline_rate", 0.0)  # so that the run is no baseline run
     chosen = select(context, OFFERED, budget_tokens=140)  # enough for two of the three arms
     Learner(context).record("one", selection=chosen, calls=["Read"])

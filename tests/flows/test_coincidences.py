@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from core import explained
 from core.flows import queries
+from core.flows.context import Context
 from core.flows.learn import record_all
 from core.records.run import Run
 from core.records.times import DAY_MS
 from tests.flows.test_changes import DAY_0
-from tests.worlds import a_run, context_at
+from tests.worlds import a_run
 
 DAYS, RELEASE, PER_DAY = 56, 46, 28
 NEW, OLD = "tool:other:new", "tool:other:t0"
@@ -50,8 +49,7 @@ def released(seed: int, *, with_new: str = "all", breaks: str = "AB", n_days: in
 
 @pytest.mark.parametrize("with_new", ["all", "A", "half", "noon"])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_coincidence_names_both_and_took_no_work(tmp_path: Path, with_new: str, seed: int) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_coincidence_names_both_and_took_no_work(context: Context, with_new: str, seed: int) -> None:
     record_all(context, released(seed, with_new=with_new))
     judged = queries.judgements(context)
     assert "rival" not in {one.name for one in judged.values()}

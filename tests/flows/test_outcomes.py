@@ -216,8 +216,7 @@ def exported(context: Context, file: Path) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_outcomes_are_the_fold_of_their_facts(tmp_path: Path, seed: int) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_outcomes_are_the_fold_of_their_facts(context: Context, tmp_path: Path, seed: int) -> None:
     history = History(context, seed)
     copy, mark = dict[str, tuple[float | None, OutcomeSource | None]](), "0"
     for _ in range(40):
@@ -286,8 +285,7 @@ def test_each_source_is_shown_in_its_turn_and_goes_with_its_act(place: Located, 
     context.store.close()
 
 
-def test_a_filter_by_outcome_gives_the_runs_with_its_words(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_filter_by_outcome_gives_the_runs_with_its_words(context: Context) -> None:
     for number in range(30):
         value = (None, 0.0, 0.9, 0.95, 1.0)[number % 5]
         record(context, with_fields(a_run(f"r{number}", at_ms=START_MS + number * HOUR_MS), achieved=value))
@@ -306,8 +304,7 @@ def test_a_filter_by_outcome_gives_the_runs_with_its_words(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -0.01, 1.01, True, "1", None])
-def test_what_is_no_number_from_0_to_1_is_refused_by_every_way(tmp_path: Path, value: object) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_what_is_no_number_from_0_to_1_is_refused_by_every_way(context: Context, value: object) -> None:
     record(context, a_run("r"))
     ways: list[Callable[[], object]] = [
         lambda: outcome(context, "r", value),  # type: ignore[arg-type]
@@ -321,8 +318,7 @@ def test_what_is_no_number_from_0_to_1_is_refused_by_every_way(tmp_path: Path, v
     assert shown(context) == {"r": (None, None)}
 
 
-def test_a_repeat_of_a_run_states_its_outcome_once_and_another_is_a_conflict(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_repeat_of_a_run_states_its_outcome_once_and_another_is_a_conflict(context: Context) -> None:
     run = with_fields(a_run("r"), achieved=0.5)
     record(context, run)
     outcome(context, "r", 1)
@@ -334,8 +330,7 @@ def test_a_repeat_of_a_run_states_its_outcome_once_and_another_is_a_conflict(tmp
     assert shown(context) == {"r": (0.0, "program")}
 
 
-def test_a_key_counts_once_and_a_batch_is_one_act(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_key_counts_once_and_a_batch_is_one_act(context: Context, tmp_path: Path) -> None:
     for uid in RUNS:
         record(context, a_run(uid))
     first = outcome(context, "r0", 0.5, key="k")

@@ -23,7 +23,7 @@ from core.records.times import HOUR_MS, iso
 from core.settings import Located
 from tests.flows.sources import recounted
 from tests.store.test_every_engine import context_of, lively
-from tests.worlds import START_MS, a_run, context_at
+from tests.worlds import START_MS, a_run
 from tests.worlds.history import History
 
 EVERYTHING = RunSide()
@@ -163,10 +163,9 @@ def test_arms_come_by_the_difference_of_their_means_up_to_a_limit(context: Conte
     assert (first.a.alpha_micro, first.b.beta_micro) == (9_000_000, 9_000_000)
 
 
-def test_a_side_has_the_filters_of_runs_and_refuses_the_same(tmp_path: Path) -> None:
+def test_a_side_has_the_filters_of_runs_and_refuses_the_same(context: Context) -> None:
     own = set(RunSide.__struct_fields__) - {"run"}
     assert own <= RunQuery.__annotations__.keys()
-    context = context_at(tmp_path / "a.db")
     record_all(context, [a_run("r")])
     with pytest.raises(InvalidInput, match="beside model"):
         side_of(RunSide(run="r", model="large"))

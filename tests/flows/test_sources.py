@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ from core.records.times import DAY_MS
 from dashboard.sentences import Phrase
 from dashboard.sentences import judgement as sentences
 from tests.flows.sources import check_sources
-from tests.worlds import START_MS, a_run, context_at
+from tests.worlds import START_MS, a_run
 
 A, B = "tool:other:a", "tool:other:b"
 
@@ -95,11 +94,10 @@ def test_a_prior_is_no_reference(context: Context) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_share_in_every_title_is_that_of_the_rows(tmp_path: Path, seed: int) -> None:
+def test_the_share_in_every_title_is_that_of_the_rows(context: Context, seed: int) -> None:
     """250 arms a world: runs, rewards, corrections and evaluations at random."""
     rng = np.random.default_rng(seed)
     names = [f"n{number}" for number in range(250)]
-    context = context_at(tmp_path / "a.db")
     rates = rng.beta(0.7, 1.2, len(names))
     runs = []
     for number in range(60):

@@ -186,10 +186,9 @@ UNORDERED: Final[dict[str, Made]] = {
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 @pytest.mark.parametrize("at_once", [False, True])
 def test_without_an_order_the_first_stays_and_replace_takes_the_other(
-    tmp_path: Path, made: str, order: tuple[int, int], *, at_once: bool
+    context: Context, tmp_path: Path, made: str, order: tuple[int, int], *, at_once: bool
 ) -> None:
     first, second = (put(tmp_path, UNORDERED[made](number, "e"), str(number)) for number in order)
-    context = context_at(tmp_path / "a.db")
     if at_once:
         answer = _import(context, first, second)
     else:
@@ -219,10 +218,9 @@ def test_without_an_order_the_first_stays_and_replace_takes_the_other(
 
 @pytest.mark.parametrize("kind", UNORDERED)
 def test_a_file_that_comes_again_changes_nothing_where_its_state_was_left_out(
-    tmp_path: Path, kind: str
+    context: Context, tmp_path: Path, kind: str
 ) -> None:
     """Also while the state that came first is undone, and after it is in force again."""
-    context = context_at(tmp_path / "a.db")
     first = _import(context, put(tmp_path, UNORDERED[kind](0, "e"), "0"))
     files = [put(tmp_path, UNORDERED[kind](1, uid), uid) for uid in "ef"]
     assert _import(context, *files).left_out > 0

@@ -17,8 +17,6 @@ from core.flows import queries
 from core.flows.context import Context
 from core.flows.corrections import redo, undo
 from core.flows.episode import record_step
-from core.flows.export import export_file
-from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.trials.plan import plan_trial, read_trial, tasks_in, trial_result, trials
 from core.flows.trials.program import Slot, session_of
@@ -89,8 +87,7 @@ def test_a_retest_takes_flipped_tasks_first_and_never_shows_no_difference(tmp_pa
         plan_trial(context, "skill:own:csv", retest=earlier)
 
 
-def test_a_plan_names_its_tasks_in_an_order_of_its_seed(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_plan_names_its_tasks_in_an_order_of_its_seed(context: Context) -> None:
     first, second = (plan_trial(context, ARM, TASKS, repeats=2, model="large") for _ in range(2))
     assert {one.name for one in first.plan.tasks} == {one.name for one in TASKS}
     assert first.plan.tasks != second.plan.tasks != TASKS
@@ -105,7 +102,7 @@ def test_a_plan_names_its_tasks_in_an_order_of_its_seed(tmp_path: Path) -> None:
         plan_trial(context, ARM, [])
 
 
-def test_tasks_come_from_a_folder_a_file_or_an_environment(tmp_path: Path) -> None:
+def test_tasks_come_from_a_folder_a_file_or_an_environment(context: Context, tmp_path: Path) -> None:
     for name, prompt in (("b", "count"), ("a", "count"), ("c", "add")):
         (tmp_path / "tasks" / name).mkdir(parents=True)
         (tmp_path / "tasks" / name / "prompt.md").write_text(prompt, encoding="utf-8")
@@ -119,7 +116,6 @@ def test_tasks_come_from_a_folder_a_file_or_an_environment(tmp_path: Path) -> No
     file.write_text(
         'plain\n{"name": "j", "prompt": "one"}\n\n{"name": "j", "prompt": "two"}\n', encoding="utf-8"
     )
-    context = context_at(tmp_path / "a.db")
     planned = plan_trial(context, ARM, [*tasks_in(file), *folder])
     assert sum(one.name.startswith("j") for one in planned.plan.tasks) == 2
     assert len(planned.notes) == 2
@@ -129,8 +125,7 @@ def test_tasks_come_from_a_folder_a_file_or_an_environment(tmp_path: Path) -> No
         plan_trial(context, ARM, environment="other")
 
 
-def test_the_spread_of_difficulty_is_that_of_recorded_episodes_of_the_model(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_the_spread_of_difficulty_is_that_of_recorded_episodes_of_the_model(context: Context) -> None:
     for task in range(12):
         for attempt in range(3):
             record_step(
@@ -150,8 +145,7 @@ def test_the_spread_of_difficulty_is_that_of_recorded_episodes_of_the_model(tmp_
     assert usual.needed != easy_or_hard.needed
 
 
-def test_a_price_is_that_of_recorded_runs_of_the_model(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_price_is_that_of_recorded_runs_of_the_model(context: Context) -> None:
     for number in range(3):
         record(context, replace(a_run(f"r{number}", model="large"), usage=Usage(total=100 * (1 + number))))
     price = plan_trial(context, ARM, TASKS, repeats=1, model="large").price
@@ -159,8 +153,7 @@ def test_a_price_is_that_of_recorded_runs_of_the_model(tmp_path: Path) -> None:
     assert plan_trial(context, ARM, TASKS, model="small").price.tokens is None
 
 
-def test_a_file_that_is_read_again_changes_nothing_and_one_that_grew_adds_its_cells(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_file_that_is_read_again_changes_nothing_and_one_that_grew_adds_its_cells(context: Context) -> None:
     plan = plan_trial(context, ARM, TASKS, repeats=2)
     half = read_trial(context, results_of(TASKS[:10], repeats=2, plan=1))
     assert (half.id, half.trial, half.n_new) == ("trial-2", "trial-1", 40)
@@ -176,8 +169,7 @@ def test_a_file_that_is_read_again_changes_nothing_and_one_that_grew_adds_its_ce
     assert is_clean(context)
 
 
-def test_without_a_plan_the_same_results_are_one_trial_and_others_another(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_without_a_plan_the_same_results_are_one_trial_and_others_another(context: Context) -> None:
     first = read_trial(context, results_of(TASKS[:5]))
     assert read_trial(context, results_of(TASKS[:5])).id is None
     grown = read_trial(context, results_of(TASKS[:8]))
@@ -188,8 +180,7 @@ def test_without_a_plan_the_same_results_are_one_trial_and_others_another(tmp_pa
     assert [one.trial for one in (first, grown, other, again)] == ["trial-1", "trial-1", "trial-1", "trial-4"]
 
 
-def test_a_grade_changes_only_where_both_sides_were_graded_again(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_grade_changes_only_where_both_sides_were_graded_again(context: Context) -> None:
     read_trial(context, results_of())
     before = grades_by_side(context, "trial-1")
     assert read_trial(context, regraded(results_of(), "with")).id is None
@@ -201,8 +192,7 @@ def test_a_grade_changes_only_where_both_sides_were_graded_again(tmp_path: Path)
     assert grades_by_side(context, "trial-1") == before
 
 
-def test_results_are_of_an_arm_of_their_plan(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_results_are_of_an_arm_of_their_plan(context: Context) -> None:
     plan_trial(context, ARM, TASKS)
     with pytest.raises(InvalidInput):
         read_trial(context, results_of(arm="skill:own:other"), plan="trial-1")
@@ -210,8 +200,7 @@ def test_results_are_of_an_arm_of_their_plan(tmp_path: Path) -> None:
         read_trial(context, results_of(), plan="trial-9")
 
 
-def test_runs_of_a_plan_teach_nothing_whenever_they_come(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_runs_of_a_plan_teach_nothing_whenever_they_come(context: Context) -> None:
     plan = plan_trial(context, ARM, TASKS).plan
     session = session_of(session_prefix(plan), Slot("t1", 1, "with"))
     record(context, replace(a_run("planned"), session=session))
@@ -222,8 +211,7 @@ def test_runs_of_a_plan_teach_nothing_whenever_they_come(tmp_path: Path) -> None
     assert trial_result(context, "trial-1").n_runs == 2
 
 
-def test_a_verdict_is_of_the_past_after_a_new_text_or_model(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_verdict_is_of_the_past_after_a_new_text_or_model(context: Context) -> None:
     cells = [replace(one, model="large") for one in results_of().cells]
     record(context, replace(a_run("r1", model="large"), ended_at_ms=START_MS))
     read_trial(context, results_of(cells=tuple(cells)))
@@ -236,19 +224,6 @@ def test_a_verdict_is_of_the_past_after_a_new_text_or_model(tmp_path: Path) -> N
 
 def past_of(context: Context) -> str | None:
     return trials(context)[0].verdicts[0].past
-
-
-def test_results_are_equal_in_another_learner(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
-    plan_trial(context, ARM, TASKS)
-    read_trial(context, results_of(plan=1))
-    export_file(context, tmp_path / "all.jsonl")
-    copy = context_at(tmp_path / "b.db")
-    import_files(copy, [tmp_path / "all.jsonl"])
-    ours, theirs = trial_result(context, "1"), trial_result(copy, "1")
-    assert theirs.row.verdicts == ours.row.verdicts
-    assert read_trial(copy, results_of(plan=1)).id is None
-    assert is_clean(copy)
 
 
 @pytest.mark.parametrize(
@@ -267,8 +242,7 @@ def test_a_command_ends_with_three_where_a_verdict_is_one_to_fail_on(
     assert ended.value.code == code
 
 
-def test_every_reason_has_words_and_a_verdict_states_what_limits_it(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_every_reason_has_words_and_a_verdict_states_what_limits_it(context: Context) -> None:
     row = read_trial(context, results_of(alone=True)).row
     (words,) = explained.verdicts(row)
     assert words.startswith(f"{ARM}: {row.verdicts[0].figures.word}. +100")

@@ -37,11 +37,10 @@ def patient_for(context: Context, seconds: float) -> Context:
     return replace(context, store=Store(named(context.store), lock_timeout_s=seconds))
 
 
-def test_a_reward_is_answered_while_an_import_reads(tmp_path: Path) -> None:
+def test_a_reward_is_answered_while_an_import_reads(context: Context, tmp_path: Path) -> None:
     """The reader stands still until the reward was answered: who held the lock while reading would never end."""
     file = tmp_path / "runs.jsonl"
     file.write_bytes(b"".join(line_of(f"run-{number}", 0) for number in range(2_000)))
-    context = context_at(tmp_path / "a.db")
     record(context, a_run("first"))
     is_reading, may_go_on = threading.Event(), threading.Event()
 
@@ -63,10 +62,9 @@ def test_a_reward_is_answered_while_an_import_reads(tmp_path: Path) -> None:
     assert queries.verify(context).clean
 
 
-def test_a_reward_is_answered_between_the_parts(tmp_path: Path) -> None:
+def test_a_reward_is_answered_between_the_parts(context: Context, tmp_path: Path) -> None:
     file = tmp_path / "runs.jsonl"
     file.write_bytes(b"".join(line_of(f"run-{number}", 0) for number in range(40)))
-    context = context_at(tmp_path / "a.db")
     record(context, a_run("first"))
     other, n_parts = patient_for(context, 0.1), 0
     with closing(import_in_steps(replace(context, pace=IN_PARTS), open_sources([file]))) as steps:

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.errors import UnreadableSource
+from core.flows.context import Context
 from core.flows.importing import import_files
 from core.formats import recognise
 from core.formats.entries import Remark, Skipped
@@ -240,12 +241,11 @@ def test_another_result_beside_it_is_none(tmp_path: Path) -> None:
         read(path)
 
 
-def test_a_folder_of_trials_is_one_import_and_again_changes_nothing(tmp_path: Path) -> None:
+def test_a_folder_of_trials_is_one_import_and_again_changes_nothing(context: Context, tmp_path: Path) -> None:
     for number in range(3):
         folder = tmp_path / f"trial{number}"
         folder.mkdir()
         trial(folder, trajectory(session_id=f"s{number}"), verifier_result={"rewards": {"reward": 1.0}})
-    context = context_at(tmp_path / "a.db")
     answer = import_files(context, [tmp_path / f"trial{number}" for number in range(3)])
     assert (answer.runs, answer.episodes) == (3, 3)
     assert import_files(context, [tmp_path / "trial1"]).id is None
@@ -391,7 +391,7 @@ def test_a_simulated_user_s_files_hold_no_run(tmp_path: Path, format: str, kind:
 @pytest.mark.parametrize("format", PLACES)
 @pytest.mark.parametrize("order", list(permutations(["trajectory", "session", "folder"])))
 def test_a_trajectory_and_the_agent_s_own_session_are_one_run(
-    tmp_path: Path, format: str, order: Sequence[str]
+    context: Context, tmp_path: Path, format: str, order: Sequence[str]
 ) -> None:
     folder = tmp_path / "t__1"
     folder.mkdir()
@@ -403,7 +403,6 @@ def test_a_trajectory_and_the_agent_s_own_session_are_one_run(
     session.write_bytes(own_session(format))
     alone = runs(read(session))
     assert (recognise(session), len(alone), names(alone[0])) == (format, 1, ["Read"])
-    context = context_at(tmp_path / "a.db")
     places = {"trajectory": document, "session": session, "folder": folder}
     answers = [import_files(context, [places[name]]) for name in order]
     assert sum(one.runs - one.duplicates - one.updated for one in answers) == 1

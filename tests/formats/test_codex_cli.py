@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from core.flows.context import Context
 from core.flows.importing import import_files
 from core.formats import Skipped, open_sources, recognise
 from core.records.run import Run
 from tests.formats.builders import Json, lines, names, put, read, rejected, runs
-from tests.worlds import context_at
 
 HOSTILE: dict[str, Callable[[Json], object]] = {
     "a number as a name": lambda line: {**line, "payload": {"type": "function_call", "name": 7}},
@@ -208,8 +208,7 @@ def test_a_sub_agent_alone_holds_no_runs(tmp_path: Path) -> None:
     assert isinstance(entry, Skipped)
 
 
-def test_a_grown_rollout_updates_its_runs(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_grown_rollout_updates_its_runs(context: Context, tmp_path: Path) -> None:
     path = put(tmp_path, lines(parent().made[:-2]))
     assert import_files(context, [path]).runs == 2
     grown = put(tmp_path, parent().bytes())

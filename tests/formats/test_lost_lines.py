@@ -10,12 +10,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.errors import UnreadableSource
+from core.flows.context import Context
 from core.flows.importing import import_files
 from core.formats import Limits, open_sources, recognise
 from core.formats.stream import shortened
 from tests.formats.agents import AGENTS, CALLS
 from tests.formats.builders import Session, lines, names, put, read, rejected, runs, text, use, user
-from tests.worlds import context_at
 
 LIMITS = Limits(line_bytes=4096)
 LONG = b"x" * 9000
@@ -173,8 +173,7 @@ def test_a_message_of_an_unknown_role_hides_its_calls_loudly(tmp_path: Path, uni
     assert (runs(entries), len(rejected(entries))) == ([], 1)
 
 
-def test_an_import_that_brings_nothing_makes_no_act(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_an_import_that_brings_nothing_makes_no_act(context: Context, tmp_path: Path) -> None:
     waiting = put(tmp_path, Session().prompt("go").bytes(), "waiting")
     assert (import_files(context, [waiting]).id, import_files(context, [waiting]).empty) == (None, 1)
     answered = put(tmp_path, Session().prompt("go").reply(use("Read", "t1")).bytes(), "answered")

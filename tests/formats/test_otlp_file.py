@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from core.errors import UnreadableSource
+from core.flows.context import Context
 from core.flows.importing import import_files
 from core.formats import Limits, recognise
 from core.formats.otlp import read_spans, run_or_reason
 from tests.formats.builders import lines, names, put, read, rejected, runs
 from tests.formats.test_otlp import TRACE, as_json, called, reply, request, span
-from tests.worlds import context_at
 
 OTHER = "1af7651916cd43dd8448eb211c80319d"
 SPANS = [span(1), reply(2, 1), called(3, 1, "search"), called(4, 1, "read")]
@@ -65,8 +65,7 @@ def test_spans_beyond_the_limit_are_refused_whole(tmp_path: Path) -> None:
         read(put(tmp_path, as_json(*SPANS)), limits=Limits(document_bytes=300, line_bytes=1 << 20))
 
 
-def test_again_changes_nothing_and_a_later_span_updates(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_again_changes_nothing_and_a_later_span_updates(context: Context, tmp_path: Path) -> None:
     part, whole = put(tmp_path, as_json(*SPANS[:3]), "part"), put(tmp_path, as_json(*SPANS), "whole")
     assert import_files(context, [part]).runs == 1
     assert (import_files(context, [whole]).updated, import_files(context, [whole]).id) == (1, None)

@@ -168,7 +168,7 @@ def test_a_line_of_another_shape_is_rejected_alone(tmp_path: Path, wrong: Json) 
     assert [one.task for one in episodes(entries)] == ["0", "2"]
 
 
-def test_real_results_equal_what_was_computed(shared_data: Path, tmp_path: Path) -> None:
+def test_real_results_equal_what_was_computed(shared_data: Path, context: Context) -> None:
     """Rewards, parts, calls, offers and rollouts of all files; then all of them in one learner."""
     folder = shared_data / "verifiers"
     wanted: dict[str, Any] = json.loads((shared_data / "EXPECTED" / "verifiers.json").read_bytes())
@@ -185,7 +185,6 @@ def test_real_results_equal_what_was_computed(shared_data: Path, tmp_path: Path)
         )
         rows = [json.loads(row) for row in gzip.decompress((folder / name).read_bytes()).splitlines()]
         assert [one.steps[-1].reward for one in episodes(found[name])] == [row["reward"] for row in rows]
-    context = context_at(tmp_path / "a.db")
     answer = import_files(context, [folder])
     told = held(context)
     assert (answer.episodes, len(told), answer.rejected_count) == (448, 448, 0)
@@ -227,9 +226,8 @@ def _compare(entries: list[Any], said: dict[str, Any], metadata: dict[str, Any])
     assert means == pytest.approx(said["metrics_mean"], abs=1e-9)
 
 
-def test_each_rollout_is_counted_once(tmp_path: Path) -> None:
+def test_each_rollout_is_counted_once(context: Context, tmp_path: Path) -> None:
     rows = [rollout(1, 1.0), rollout(2, None), rollout(3, None, error=ERROR)]
-    context = context_at(tmp_path / "a.db")
     import_files(context, [results(tmp_path, rows, {"env_id": "wiki"})])
     (one,) = queries.episodes(context)
     assert (one.n, one.without_reward, one.broken, one.average.value) == (3, 1, 1, 1.0)

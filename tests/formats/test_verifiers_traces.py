@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from core.flows.context import Context
 from core.flows.importing import import_files
 from core.formats import recognise
 from core.records.episode import Episode
 from tests.formats.builders import Json, lines, names, offered, put, read, rejected, runs
-from tests.worlds import context_at
 
 USED = [
     {
@@ -156,7 +156,7 @@ def test_an_episode_that_failed_before_any_trace_is_kept_as_broken(tmp_path: Pat
     assert (one.broken, one.steps[-1].name, one.task) == (True, "SandboxError", "k1")
 
 
-def test_old_lines_and_traces_may_lie_in_one_file(tmp_path: Path) -> None:
+def test_old_lines_and_traces_may_lie_in_one_file(context: Context, tmp_path: Path) -> None:
     old = {
         "example_id": 1,
         "prompt": [],
@@ -164,7 +164,6 @@ def test_old_lines_and_traces_may_lie_in_one_file(tmp_path: Path) -> None:
         "reward": 1.0,
     }
     path = put(tmp_path, lines([episode(trace()), {**old, "info": {"nodes": 1}}, {"nodes": 7}, trace(1)]))
-    context = context_at(tmp_path / "a.db")
     answer = import_files(context, [path])
     assert (answer.runs, answer.episodes, [one.line for one in answer.rejected]) == (3, 3, [3])
     assert import_files(context, [path]).id is None

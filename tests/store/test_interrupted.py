@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from core.flows import queries
+from core.flows.context import Context
 from core.flows.learn import record
 from tests.engine import kept_in
 from tests.store.child import answer
-from tests.worlds import a_run, context_at
+from tests.worlds import a_run
 
 pytestmark = pytest.mark.of_file  # by processes that are told a path
 
@@ -31,9 +31,8 @@ STOPPED = "Stopped before anything was done."
     ],
 )
 def test_the_answer_is_true_of_what_is_stored(
-    tmp_path: Path, where: str, code: int, said: str | None, is_stored: bool
+    context: Context, where: str, code: int, said: str | None, is_stored: bool
 ) -> None:
-    context = context_at(tmp_path / "a.db")
     record(context, a_run("r"))
     context.store.close()
     given = ("--database", kept_in(context.store), "reward", "tool:other:a", "1", "--json")
