@@ -20,7 +20,7 @@ from dashboard import wording
 from dashboard.widgets import address
 from tests.dashboard.conftest import Open, said
 from tests.dashboard.test_overview_page import FILES, HOSTILE_FILES, N_HOURS, sick
-from tests.dashboard.worlds import NOON_MS, world
+from tests.dashboard.worlds import NOON_MS
 from tests.worlds import HOUR_MS, a_run
 
 BREAK_MS = NOON_MS - 60 * HOUR_MS
@@ -180,12 +180,6 @@ def test_an_address_without_a_change_says_what_to_do(open_page: Open, database: 
         assert not page.exception
         assert not page.get("plotly_chart"), arms
         assert any("Overview" in str(link.proto.label) for link in page.get("page_link")), arms
-
-
-def test_nothing_recorded_and_one_run_fail_nowhere(open_page: Open, database: Path) -> None:
-    assert not open_page("evidence").exception
-    world(database, FILES, 1)
-    assert not shown(open_page).exception
 
 
 def test_hostile_names_stay_text(open_page: Open, database: Path) -> None:

@@ -325,13 +325,6 @@ def test_every_command_and_every_option_is_explained_in_short_sentences(name: st
         assert max(len(sentence.split()) for sentence in sentences) <= 25
 
 
-def test_help_is_shown_and_is_no_error(shell: Shell) -> None:
-    for arguments in (("--help",), ("reward", "--help"), ("member", "-h"), ("member", "add", "-h")):
-        code, out, _ = shell(*arguments)
-        assert code == 0
-        assert "Usage" in out
-
-
 def test_the_program_alone_lists_its_commands_by_section(shell: Shell) -> None:
     code, out, err = shell()
     assert (code, err) == (0, "")

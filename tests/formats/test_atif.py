@@ -241,16 +241,6 @@ def test_another_result_beside_it_is_none(tmp_path: Path) -> None:
         read(path)
 
 
-def test_a_folder_of_trials_is_one_import_and_again_changes_nothing(context: Context, tmp_path: Path) -> None:
-    for number in range(3):
-        folder = tmp_path / f"trial{number}"
-        folder.mkdir()
-        trial(folder, trajectory(session_id=f"s{number}"), verifier_result={"rewards": {"reward": 1.0}})
-    answer = import_files(context, [tmp_path / f"trial{number}" for number in range(3)])
-    assert (answer.runs, answer.episodes) == (3, 3)
-    assert import_files(context, [tmp_path / "trial1"]).id is None
-
-
 HOSTILE = {
     "another version": trajectory(version="2.0"),
     "no steps": {**trajectory(), "steps": None},

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from core.flows.context import Context
-from core.flows.importing import import_files
 from core.formats import Skipped, open_sources, recognise
 from core.records.run import Run
 from tests.formats.builders import Json, lines, names, put, read, rejected, runs
@@ -206,13 +204,6 @@ def test_tokens_of_sub_agents_are_in_the_bill_of_the_run_that_started_them(
 def test_a_sub_agent_alone_holds_no_runs(tmp_path: Path) -> None:
     (entry,) = read(put(tmp_path, sub_agent(uuid7(0)).bytes()))
     assert isinstance(entry, Skipped)
-
-
-def test_a_grown_rollout_updates_its_runs(context: Context, tmp_path: Path) -> None:
-    path = put(tmp_path, lines(parent().made[:-2]))
-    assert import_files(context, [path]).runs == 2
-    grown = put(tmp_path, parent().bytes())
-    assert (import_files(context, [grown]).updated, import_files(context, [grown]).id) == (1, None)
 
 
 @pytest.mark.parametrize("what", HOSTILE)

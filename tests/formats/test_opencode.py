@@ -285,14 +285,6 @@ def test_a_database_made_to_hurt_is_refused(tmp_path: Path, change: str) -> None
         list(opened.sources[0].entries())
 
 
-def test_again_changes_nothing_and_a_longer_session_updates(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
-    shorter = {**MAIN, "messages": MAIN["messages"][:3]}
-    assert import_files(context, [put(tmp_path, json.dumps(shorter).encode(), "x")]).runs == 1
-    assert import_files(context, [database(tmp_path, MAIN)]).runs == 2
-    assert import_files(context, [put(tmp_path, json.dumps(MAIN).encode(), "x")]).id is None
-
-
 def turns(number: int, *tools: str) -> dict[str, Any]:
     """A session with one call and 1,100 tokens for each prompt."""
     messages: list[tuple[str, list[Json], Json]] = []
