@@ -32,7 +32,7 @@ from tests.conformance.rewarding import Json, Rewarded, hold
 from tests.conformance.vectors import Vector, compare, exactly, load
 from tests.doors.http.asking import Asking
 from tests.engine import kept_in
-from tests.worlds import context_at, lines_file
+from tests.worlds import lines_file
 
 ADAPTER = "kairos://adapter/review"
 HEAD = "00000000-0000-4000-8000-000000000001"
@@ -41,12 +41,11 @@ Sender = Callable[[Context, Json], KairosAnswer]
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Iterator[Context]:
-    made = context_at(tmp_path / "a.db")
-    change(made, "keep_texts", True)
-    yield made
-    assert queries.verify(made).clean
-    made.store.close()
+def context(context: Context) -> Iterator[Context]:
+    change(context, "keep_texts", True)
+    yield context
+    assert queries.verify(context).clean
+    context.store.close()
 
 
 def _by_flow(context: Context, call: Json) -> KairosAnswer:

@@ -90,8 +90,7 @@ FOREIGN = {
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Iterator[Context]:
-    context = context_at(tmp_path / "a.db")
+def context(context: Context) -> Iterator[Context]:
     yield context
     context.store.close()
 

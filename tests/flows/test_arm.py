@@ -26,9 +26,8 @@ DAY_MS = 24 * HOUR_MS
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Context:
+def context(context: Context) -> Context:
     """Three weeks of a run every nine hours, with resets, rewards and corrections between them."""
-    context = context_at(tmp_path / "a.db")
     for number in range(48):
         at_ms = START_MS - 21 * DAY_MS + number * 9 * HOUR_MS
         model = "small" if number < 20 else "large"

@@ -19,15 +19,14 @@ from core.flows.learn import record_all, reward
 from core.flows.learners import create_learner
 from core.flows.settings import change
 from core.records.parameters import EXPORT_FORMATS, ExportFormat
-from tests.worlds import a_run, context_at
+from tests.worlds import a_run
 
 A = "tool:other:a"
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Context:
+def context(context: Context) -> Context:
     """Runs, a reward, a reset and a setting."""
-    context = context_at(tmp_path / "a.db")
     record_all(context, [a_run(f"r{number}") for number in range(5)])
     reward(context, A, 0.25)
     reset(context, types=["tool"], target="prior")

@@ -31,9 +31,8 @@ ANN = Actor(name="ann", role=None, grants=(Grant(role="reviewer"),), member=7)
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Context:
+def context(context: Context, tmp_path: Path) -> Context:
     """Two runs, and two answers of one layer to one instruction, with their texts."""
-    context = context_at(tmp_path / "a.db")
     record(context, a_run("r0"))
     record(context, a_run("r1"))
     change(context, "keep_texts", True)

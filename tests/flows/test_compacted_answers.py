@@ -29,9 +29,8 @@ Ask = Callable[[Context], object]
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Context:
+def context(context: Context) -> Context:
     """Half of the runs before a reset; some have a reward, an evaluation and a note."""
-    made = context_at(tmp_path / "a.db")
     runs = [
         msgspec.structs.replace(
             a_run(
@@ -47,14 +46,14 @@ def context(tmp_path: Path) -> Context:
         )
         for number in range(N_RUNS)
     ]
-    record_all(made, runs[:50])
-    reset(made, arms=["tool:other:a"], target="prior")
-    record_all(made, runs[50:])
+    record_all(context, runs[:50])
+    reset(context, arms=["tool:other:a"], target="prior")
+    record_all(context, runs[50:])
     for number in (3, 40, 180):
-        reward(made, "tool:other:b", 0.5, run=f"r{number}")
-    evaluate(made, "r7", "success", score=0.9, arm="tool:other:c")
-    note(made, "tool:other:a", "half right")
-    return replace(made, clock=lambda: NOW_MS)
+        reward(context, "tool:other:b", 0.5, run=f"r{number}")
+    evaluate(context, "r7", "success", score=0.9, arm="tool:other:c")
+    note(context, "tool:other:a", "half right")
+    return replace(context, clock=lambda: NOW_MS)
 
 
 def believed(context: Context, view: View) -> object:

@@ -35,11 +35,10 @@ EXECUTED = f"{LAYER}?execution_id=11111111-2222-4333-8444-555555555555"
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Context:
-    made = context_at(tmp_path / "a.db")
-    record(made, a_run("r1"))
-    record(made, a_run("r2", calls=("a", "b")))
-    return made
+def context(context: Context) -> Context:
+    record(context, a_run("r1"))
+    record(context, a_run("r2", calls=("a", "b")))
+    return context
 
 
 def moved(

@@ -29,9 +29,8 @@ from tests.worlds import a_run, context_at
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Iterator[Context]:
+def context(context: Context, tmp_path: Path) -> Iterator[Context]:
     """Three runs, a feedback, a correction, an undone reward and a carried belief."""
-    context = context_at(tmp_path / "a.db")
     record(context, a_run("r1", run_class="baseline", model="m"))
     record(context, a_run("r2", calls=(), status="error", tokens=None, at_ms=None))
     record(context, a_run("r3", run_class="selected", calls=("b",)))

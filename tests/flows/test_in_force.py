@@ -56,9 +56,8 @@ def exported_runs(context: Context, file: Path) -> dict[str, dict[str, Any]]:
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Context:
+def context(context: Context) -> Context:
     """Runs chosen under settings that changed, by each of the ways there are; and one that no one chose."""
-    context = context_at(tmp_path / "a.db")
     for uid, settings, k in (
         ("usual", {}, None),
         ("limited", {"k": 2, "min_pulls": 7, "baseline_rate": 0.0}, None),

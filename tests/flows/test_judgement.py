@@ -62,8 +62,7 @@ def planted(n_days: int = 30, a_day: int = 12) -> list[Run]:
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Context:
-    context = context_at(tmp_path / "a.db")
+def context(context: Context) -> Context:
     record_all(context, planted())
     change(context, "budget_tokens", 400)
     return context

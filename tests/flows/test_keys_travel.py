@@ -49,8 +49,7 @@ REQUESTS = st.lists(
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Context:
-    context = context_at(tmp_path / "a.db")
+def context(context: Context) -> Context:
     record_all(context, [a_run("r"), a_run("s")])
     return context
 

@@ -25,9 +25,8 @@ PRIOR = {"tool": {"alpha_micro": 2_000_000, "beta_micro": 7_000_000}}
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Context:
+def context(context: Context, tmp_path: Path) -> Context:
     """One act of every kind."""
-    context = context_at(tmp_path / "a.db")
     record_all(context, [a_run(f"r{number}") for number in range(4)])
     runs = [
         {"kind": "run", "uid": f"i{number}", "arms": [A, "skill:new:main"], "calls": ["a"]}

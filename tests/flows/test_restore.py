@@ -25,9 +25,8 @@ SCHEMAS = Path(__file__).parents[1] / "store" / "schemas"
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Context:
+def context(context: Context, tmp_path: Path) -> Context:
     """Two runs and a backup of them; then a run, two rewards, and another learner with a run."""
-    context = context_at(tmp_path / "a.db")
     for uid in ("r1", "r2"):
         record(context, a_run(uid))
     maintenance.backup(context, tmp_path / "copy.db")

@@ -53,9 +53,8 @@ _LATE = st.lists(
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Context:
+def context(context: Context) -> Context:
     """One observed run: a was used, b and c were not; and one that was skipped."""
-    context = context_at(tmp_path / "a.db")
     record(context, a_run("run-1"))
     record(context, a_run("talk", calls=()))
     return context

@@ -19,7 +19,7 @@ from core.records.arm import Arm
 from core.records.run import Inventory
 from core.records.search import SEARCH_KINDS, SearchKind
 from tests.formats.builders import lines, put
-from tests.worlds import START_MS, a_run, acting, context_at
+from tests.worlds import START_MS, a_run, acting
 
 ARMS = ("tool:web:search_pages", "tool:fs:Read", "file:workspace:docs/Pages/10%_off.md", "tool:web:pages")
 
@@ -44,19 +44,20 @@ HOSTILE = (
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Context:
-    one = context_at(tmp_path / "a.db")
+def context(context: Context) -> Context:
     prompt = Inventory(kind="declared", arms=tuple(Arm(key=key) for key in ARMS))
     for number in range(4):
         run = a_run(f"demo/chat-300{number}/1", inventory=prompt, at_ms=START_MS + number, model="gpt-4.1")
         named = msgspec.structs.replace(
             run, session=f"chat-300{number}", channel="slack" if number else "Mail"
         )
-        record(one, named)
-    record_step(one, "sums/1", environment="wiki-Search", task="airline 7", model="o3", name="look", reward=1)
-    add_queue(one, "Week 12 refunds")
-    note(one, ARMS[1], NOTE)
-    return one
+        record(context, named)
+    record_step(
+        context, "sums/1", environment="wiki-Search", task="airline 7", model="o3", name="look", reward=1
+    )
+    add_queue(context, "Week 12 refunds")
+    note(context, ARMS[1], NOTE)
+    return context
 
 
 def hits_of(context: Context, words: str, *kinds: SearchKind, limit: int = 10) -> list[tuple[str, str]]:

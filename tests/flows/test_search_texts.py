@@ -27,7 +27,7 @@ from core.store.text_index import build_index, clear_index
 from core.store.transaction import Transaction
 from tests.engine import content
 from tests.store.said import listening
-from tests.worlds import a_run, acting, context_at
+from tests.worlds import a_run, acting
 
 CANARY = "Kanarienvogel"
 
@@ -37,15 +37,21 @@ def record_texts(context: Context, uid: str, prompt: str, reply: str = "It is do
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Context:
-    one = context_at(tmp_path / "a.db")
-    change(one, "keep_texts", True)
-    record_texts(one, "r1", f'Find "{CANARY}" in\nweb:search_pages, Straße 12', "Rückgabe: 100%")
-    record_texts(one, "r2", "Another question about pages")
+def context(context: Context) -> Context:
+    change(context, "keep_texts", True)
+    record_texts(context, "r1", f'Find "{CANARY}" in\nweb:search_pages, Straße 12', "Rückgabe: 100%")
+    record_texts(context, "r2", "Another question about pages")
     record_step(
-        one, "e/1", environment="sums", task="t", name="look", reward=1, asked=f"see {CANARY}s", answered="4"
+        context,
+        "e/1",
+        environment="sums",
+        task="t",
+        name="look",
+        reward=1,
+        asked=f"see {CANARY}s",
+        answered="4",
     )
-    return one
+    return context
 
 
 def texts(context: Context, words: str, limit: int = 10) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -19,19 +18,18 @@ from core.records.actor import Grant, Role
 from core.records.review import QueueAsks
 from core.records.run_page import SessionRow
 from core.records.times import HOUR_MS
-from tests.worlds import START_MS, a_run, context_at, granted
+from tests.worlds import START_MS, a_run, granted
 
 SECRET = "words of the user"
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Iterator[Context]:
+def context(context: Context) -> Iterator[Context]:
     """Four runs in three sessions, and one without a session; texts are kept."""
-    made = context_at(tmp_path / "a.db")
-    change(made, "keep_texts", True)
+    change(context, "keep_texts", True)
     rows = (("r0", "chat-1"), ("r1", "chat-2"), ("r2", "chat-1"), ("r3", "chat-3"), ("r4", None))
     record_all(
-        made,
+        context,
         [
             msgspec.structs.replace(
                 a_run(uid, model=("large", "small")[at % 2], at_ms=START_MS + at * HOUR_MS),
@@ -41,8 +39,8 @@ def context(tmp_path: Path) -> Iterator[Context]:
             for at, (uid, session) in enumerate(rows)
         ],
     )
-    yield made
-    made.store.close()
+    yield context
+    context.store.close()
 
 
 def acting(context: Context, *roles: Role) -> Context:

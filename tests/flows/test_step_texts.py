@@ -41,11 +41,10 @@ NOTHING = [(None, None)] * 3
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Context:
-    found = context_at(tmp_path / "a.db")
-    change(found, "keep_texts", value=True)
-    record(found, a_run("r"))
-    return found
+def context(context: Context) -> Context:
+    change(context, "keep_texts", value=True)
+    record(context, a_run("r"))
+    return context
 
 
 def import_episodes(context: Context, *lines: Episode, replace: bool = False) -> str | None:

@@ -18,9 +18,8 @@ A, B, C = (f"tool:other:{name}" for name in "abc")
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Context:
+def context(context: Context) -> Context:
     """One observed run of three arms, of which the first was used."""
-    context = context_at(tmp_path / "a.db")
     record(context, a_run("run-1"))
     return context
 

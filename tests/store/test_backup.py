@@ -21,8 +21,7 @@ pytestmark = pytest.mark.of_file
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Context:
-    context = context_at(tmp_path / "a.db")
+def context(context: Context) -> Context:
     record(context, a_run("r"))
     context.store.close()
     return context
