@@ -19,16 +19,17 @@ from core.flows.settings import change
 from core.records.times import DAY_MS, iso
 from core.store import compacting
 from core.store.store import Store
-from tests.worlds import HOUR_MS, START_MS, a_run, context_at, lines_file, run_line
+from tests.worlds import HOUR_MS, START_MS, a_run, lines_file, run_line
 
 DAYS = 10
 NOW_MS = START_MS + DAYS * DAY_MS
 
 
-def days_context(folder: Path) -> Context:
+@pytest.fixture
+def context(context: Context, tmp_path: Path) -> Context:
     """Two imported runs, and one for each of ten days; that of the second day has a reward."""
-    context = replace(context_at(folder / "a.db"), clock=lambda: NOW_MS)
-    import_files(context, [lines_file(folder / "1.jsonl", run_line("i1"), run_line("i2"))])
+    context = replace(context, clock=lambda: NOW_MS)
+    import_files(context, [lines_file(tmp_path / "1.jsonl", run_line("i1"), run_line("i2"))])
     record_all(context, [a_run(f"r{day}", at_ms=START_MS + day * DAY_MS) for day in range(DAYS)])
     reward(context, "tool:other:a", 0.5, run="r1")
     return context
@@ -38,8 +39,7 @@ def beliefs(context: Context) -> object:
     return queries.posteriors(context), queries.status(context).runs
 
 
-def test_the_preview_counts_what_is_deleted(tmp_path: Path) -> None:
-    context = days_context(tmp_path)
+def test_the_preview_counts_what_is_deleted(context: Context) -> None:
     before, revision = beliefs(context), queries.revision(context)
     preview = preview_compact(context, keep_days=5)
     assert (preview.runs, preview.left, preview.imports, preview.is_preview) == (6, 1, 1, True)
@@ -60,8 +60,7 @@ def test_the_preview_counts_what_is_deleted(tmp_path: Path) -> None:
     assert (newest.action, newest.act, newest.detail["runs"]) == ("compact", None, 6)
 
 
-def test_the_setting_says_how_long_runs_are_kept(tmp_path: Path) -> None:
-    context = days_context(tmp_path)
+def test_the_setting_says_how_long_runs_are_kept(context: Context) -> None:
     for attempt in (compact, preview_compact):
         with pytest.raises(InvalidInput, match="keep_runs_days is 0") as refused:
             attempt(context)
@@ -92,8 +91,7 @@ def stop() -> None:
     raise Stop
 
 
-def test_a_stop_between_pieces_leaves_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    context = days_context(tmp_path)
+def test_a_stop_between_pieces_leaves_what_is_done(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compacting, "PIECE", 2)
     before = beliefs(context)
     with pytest.raises(Stop):
@@ -106,9 +104,8 @@ def test_a_stop_between_pieces_leaves_what_is_done(tmp_path: Path, monkeypatch: 
     assert queries.verify(context).clean
 
 
-def test_writers_write_between_two_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writers_write_between_two_pieces(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reward for a run that a later piece would delete keeps it."""
-    context = days_context(tmp_path)
     monkeypatch.setattr(compacting, "PIECE", 2)
     rewarding = with_clock(context, 3, lambda: reward(context, "tool:other:a", 0.25, run="r4"))
     answer = compact(rewarding, keep_days=5)
@@ -118,8 +115,7 @@ def test_writers_write_between_two_pieces(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.of_file
-def test_the_file_shrinks_on_request(tmp_path: Path) -> None:
-    context = days_context(tmp_path)
+def test_the_file_shrinks_on_request(context: Context, tmp_path: Path) -> None:
     arms = [f"a{number}" for number in range(30)]
     record_all(context, [a_run(f"old {number}", arms, at_ms=START_MS) for number in range(1_500)])
     context.store.database.scour()
