@@ -7,7 +7,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from statistics import mean
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -22,6 +21,7 @@ from core.records.trial import TRIAL_SIDES, Cell, TrialResults
 from tests.formats.builders import Json, lines, put, tool
 from tests.formats.test_atif import agent, trajectory
 from tests.formats.test_inspect_log import archive, log, model_event, sample
+from tests.formats.test_trial_files import grades_of
 from tests.formats.test_verifiers import results as verifiers_results
 from tests.formats.test_verifiers import rollout
 
@@ -219,11 +219,9 @@ def test_a_job_that_grows_keeps_its_cells_and_a_recount_agrees(
                     result["verifier_result"]["rewards"]["reward"]
                 )
     assert all(after[cell.key] == cell for cell in before)
-    grades: dict[tuple[str, str], list[float]] = {}
-    for cell in after.values():
-        grades.setdefault((cell.task, cell.side), []).append(cell.grade or 0.0)
-    assert {key: (len(one), mean(one)) for key, one in grades.items()} == {
-        key: (len(one), mean(one)) for key, one in counted.items()
+    grades = grades_of(after.values())
+    assert {key: Counter(one) for key, one in grades.items()} == {
+        key: Counter(one) for key, one in counted.items()
     }
 
 
@@ -342,15 +340,13 @@ def test_a_recount_of_recorded_evaluations_gives_the_same_pairs(
 ) -> None:
     names = [shared_data / "verifiers" / f"wiki-search--{model}.results.jsonl.gz" for model in pair]
     cells = read_sides(names[0], names[1], arm="tool:other:search_pages").cells
-    grades: dict[tuple[str, str], list[float]] = {}
-    for cell in cells:
-        grades.setdefault((cell.task, cell.side), []).append(-1.0 if cell.grade is None else cell.grade)
-    counted: dict[tuple[str, str], list[float]] = {}
+    grades = grades_of(cells)
+    counted: dict[tuple[str, str], list[float | None]] = {}
     for side, name in zip(TRIAL_SIDES, names, strict=True):
         for line in gzip.decompress(name.read_bytes()).splitlines():
             row = json.loads(line)
             ended = 0 <= row["reward"] <= 1 and not row.get("error")
-            counted.setdefault((str(row["example_id"]), side), []).append(row["reward"] if ended else -1.0)
+            counted.setdefault((str(row["example_id"]), side), []).append(row["reward"] if ended else None)
     assert grades == counted
     assert {cell.presence for cell in cells} <= {"called", "listed"}
     assert {task for task, side in grades if side == "with"} & {

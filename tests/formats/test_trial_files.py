@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
@@ -75,10 +75,10 @@ def read_document(content: Json) -> TrialResults:
     return read_content(json.dumps(content, indent=1).encode())
 
 
-def grades_of(content: TrialResults) -> dict[tuple[str, str], list[float | None]]:
+def grades_of(cells: Iterable[Cell]) -> dict[tuple[str, str], list[float | None]]:
     """The grades of each task and side."""
     table: dict[tuple[str, str], list[float | None]] = {}
-    for cell in content.cells:
+    for cell in cells:
         table.setdefault((cell.task, cell.side), []).append(cell.grade)
     return table
 
@@ -373,7 +373,7 @@ def test_a_recount_of_a_plugin_eval_gives_the_same_means(
         if one["arms"][side]
     }
     if counted:
-        assert grades_of(read_document(whole)) == counted
+        assert grades_of(read_document(whole).cells) == counted
 
 
 # --- skill-creator ----------------------------------------------------------------------------------------
@@ -442,5 +442,5 @@ def test_a_recount_of_a_benchmark_gives_the_same_means(rows: list[tuple[int, str
         counted = {
             (f"eval-{task}", side.split("_")[0]): mean(rates) for (task, side), rates in numbers.items()
         }
-        read = grades_of(read_document(benchmark(*runs)))
+        read = grades_of(read_document(benchmark(*runs)).cells)
         assert {key: mean(one or 0.0 for one in grades) for key, grades in read.items()} == counted
