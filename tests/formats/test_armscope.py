@@ -152,7 +152,9 @@ def made_runs(draw: st.DrawFn) -> Run:
             referenced=maybe(tuples_of(keys)),
             not_offered=tuples_of(words),
             empty=st.booleans(),
-            selection=st.none() if run_class == "imported" else maybe(selections(run_class, here, left_out)),
+            selection=st.none()
+            if run_class in {"imported", "trial"}
+            else maybe(selections(run_class, here, left_out)),
         )
     )
 
