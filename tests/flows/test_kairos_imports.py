@@ -20,7 +20,7 @@ from core.formats import recognise
 from core.records.evaluation_lines import EvaluationLine, ExecutionLine
 from core.records.training import TrainingFormat
 from core.store.quality import rated_layers, stored_quality
-from tests.worlds import context_at, lines_file
+from tests.worlds import context_at, keeping, lines_file
 from tests.worlds.training import (
     executed,
     execution_line,
@@ -119,8 +119,7 @@ def test_either_file_after_the_other_is_nothing_new(
     source: Context, tmp_path: Path, first: TrainingFormat, second: TrainingFormat
 ) -> None:
     """Whatever order they write members in, and whether they say null or nothing."""
-    other = context_at(tmp_path / "other.db")
-    change(other, "keep_texts", True)
+    other = keeping(tmp_path, name="other.db")
     import_files(other, [rows_file(source, tmp_path, first)])
     before = evaluations(other), qualities(other)
     told = import_files(other, [rows_file(source, tmp_path, second)])
@@ -139,8 +138,7 @@ def test_rewards_of_some_pairs_come_and_go_beside_the_whole_execution(tmp_path: 
     context = executed(tmp_path, layer_line(1), layer_line(2), whole)
     evaluate_all(context, [order(0, "success", score=0.9, rater="mara", rubric="v1")])
     traces, rewards = (rows_file(context, tmp_path, name) for name in ("trace_jsonl", "reward_jsonl"))
-    other = context_at(tmp_path / "other.db")
-    change(other, "keep_texts", True)
+    other = keeping(tmp_path, name="other.db")
     all_of_it = import_files(other, [traces])
     assert import_files(other, [rewards]).rejected == ()
     assert texts(other) == texts(context)
@@ -166,8 +164,7 @@ def test_rows_of_an_execution_may_stand_anywhere(source: Context, tmp_path: Path
     more = {**first, "execution_id": execution_uid(3), "layer_uri": f"kairos://layer/{layer_uid(9)}"}
     more |= {"layer_index": 9, "instruction": json.loads(pair["instruction"]), "response": {"trace": "x"}}
     rows = [more, *map(json.loads, path.read_bytes().splitlines()), {**more, "response": {"trace": "y"}}]
-    other = context_at(tmp_path / "other.db")
-    change(other, "keep_texts", True)
+    other = keeping(tmp_path, name="other.db")
     told = import_files(other, [lines_file(tmp_path / "shuffled.jsonl", *rows)])
     assert [(one.line, "another text" in one.reason) for one in told.rejected] == [(len(rows), True)]
     assert (execution_uid(3), '{"trace":"x"}') in texts(other)

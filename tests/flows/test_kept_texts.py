@@ -26,7 +26,7 @@ from core.store.texts import MAX_TEXT_CHARS, StoredTexts, execution_uid, pair_of
 from tests.engine import content
 from tests.formats.agents import AGENTS, made_up
 from tests.formats.builders import lines
-from tests.worlds import IN_PARTS, a_run, context_at
+from tests.worlds import IN_PARTS, a_run, context_at, keeping
 
 PACES = pytest.mark.parametrize("pace", [USUAL_PACE, IN_PARTS], ids=["at once", "in parts"])
 OTHERS = tuple(f"o{number}" for number in range(4))
@@ -38,12 +38,6 @@ TALK = [
     {"role": "user", "content": "second"},
     {"role": "assistant", "content": "two"},
 ]
-
-
-def keeping(folder: Path, pace: ImportPace = USUAL_PACE, name: str = "a.db") -> Context:
-    context = context_at(folder / name)
-    change(context, "keep_texts", True)
-    return replace(context, pace=pace)
 
 
 def run_with_texts(uid: str, prompt: str | None = None, reply: str | None = None, *, rank: int = 0) -> Run:

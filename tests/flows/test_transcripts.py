@@ -24,7 +24,6 @@ from core.flows.importing import import_files
 from core.flows.importing.files import import_in_steps
 from core.flows.learn import record
 from core.flows.maintenance import backup
-from core.flows.settings import change
 from core.formats import open_sources
 from core.records.transcript import MAX_TRANSCRIPT_CHARS
 from core.secrecy import secrets_in
@@ -33,7 +32,7 @@ from tests.flows.test_masked_texts import SECRETS
 from tests.formats.agents import AGENTS, CALLS, made_up
 from tests.formats.builders import Session, lines, put, reply, text, trajectory, use, user
 from tests.waiting import memory_folder
-from tests.worlds import IN_PARTS, a_run, acting, context_at
+from tests.worlds import IN_PARTS, a_run, acting, keeping
 
 CANARY = "PLANTED-7f3"
 
@@ -43,12 +42,6 @@ EXPECTED = [
     ("call", "Bash", '{"command":"ls"}', f"{CANARY} a.txt"),
     ("agent", "", "done", None),
 ]
-
-
-def keeping(folder: Path, name: str = "a.db") -> Context:
-    context = context_at(folder / name)
-    change(context, "keep_texts", value=True)
-    return context
 
 
 def spoken(context: Context, run: str) -> list[tuple[str, str, str, str | None]]:

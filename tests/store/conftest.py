@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
+from tests.engine import COORDINATOR, Spread
 from tests.store.everything import ask_everything
 from tests.store.said import Said, listening
 from tests.waiting import memory_folder
@@ -18,6 +20,13 @@ def tmp_path() -> Iterator[Path]:
     """A folder on a disk: other tests write to memory, but what is promised here is promised of disks."""
     with TemporaryDirectory(prefix="armscope-store-") as folder:
         yield Path(folder)
+
+
+@pytest.fixture(scope="module")
+def spread() -> Iterator[Spread]:
+    cluster = Spread(os.environ[COORDINATOR])
+    yield cluster
+    cluster.close()
 
 
 @pytest.fixture(scope="session")

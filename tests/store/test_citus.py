@@ -65,13 +65,6 @@ _SAMPLES: dict[type | None, object] = {int: 1, float: 0.5, str: "x", bytes: b"x"
 _PORTS: dict[Path, str] = {}
 
 
-@pytest.fixture(scope="module")
-def spread() -> Iterator[Spread]:
-    made = Spread(os.environ[COORDINATOR])
-    yield made
-    made.close()
-
-
 @pytest.fixture
 def server(spread: Spread, tmp_path: Path) -> Iterator[Server]:
     """A new database, spread over the cluster."""

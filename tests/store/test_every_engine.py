@@ -71,13 +71,6 @@ pytestmark = pytest.mark.own_engines
 A, B = "tool:other:a", "tool:other:b"
 
 
-@pytest.fixture(scope="module")
-def spread() -> Iterator[Spread]:
-    made = Spread(os.environ[COORDINATOR])
-    yield made
-    made.close()
-
-
 @pytest.fixture(params=["sqlite", "postgres", *(["citus"] if COORDINATOR in os.environ else [])])
 def place(request: pytest.FixtureRequest, tmp_path: Path, cluster: Cluster) -> Iterator[Located]:
     """Where a new database is, on each engine; on a cluster where one is named."""

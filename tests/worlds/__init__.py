@@ -18,6 +18,7 @@ from typing import Any
 
 from core.flows import queries
 from core.flows.context import USUAL_PACE, Context, ImportPace
+from core.flows.settings import change
 from core.records.actor import Actor, Grant, Role
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, RunClass, Status, Usage
@@ -140,6 +141,13 @@ def a_run(
         run_class=run_class,
         model=model,
     )
+
+
+def keeping(folder: Path, pace: ImportPace = USUAL_PACE, name: str = "a.db") -> Context:
+    """Return the context of a new learner that keeps texts."""
+    context = context_at(folder / name)
+    change(context, "keep_texts", True)
+    return replace(context, pace=pace)
 
 
 def chosen_among(
