@@ -66,6 +66,7 @@ CHOSEN = {
     "revision": 0,
 }
 
+NOTE = {"kind": "note", "id": "n1", "arm": "tool:fs:Read", "text": "slow on Mondays"}
 SEEN = {"arm": "tool:fs:Read", "where": "text", "excerpt": "a"}
 
 
@@ -254,7 +255,6 @@ note_lines = st.builds(
     key=maybe(names),
     undone=st.booleans(),
 )
-NOTE = {"kind": "note", "id": "n1", "arm": "tool:fs:Read", "text": "slow on Mondays"}
 any_line = made_runs() | run_lines() | reward_lines | reset_lines | arm_lines | note_lines
 
 
