@@ -135,7 +135,10 @@ _OWN_OF_CORE: Final = frozenset(
         "arm.picked",
         "arm.of_hundred",
         "arm.used_in",
-        "server.server",
+        "machine.server",
+        "trials.effect",
+        "trials.effects",
+        "trials.words",
     )
 )
 """Functions of core whose answers are numbers and our own words."""

@@ -6,7 +6,7 @@ Only a trial may say that an arm helps or harms. Effects are points of success, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, cast
 
 from core.explained import trials as explained
 from core.explained.table import Table
@@ -36,7 +36,7 @@ def conclusion(rows: Sequence[TrialRow]) -> Sentence:
             named = wording.listed(names) if few else wording.things(len(names), "arm")
             parts += [f"{'; ' if parts else ''}{named}: ", Phrase(Words(word.replace("_", " ")))]
     if not shown:
-        parts = ["These trials have ", Phrase(Words("no verdict in force"))]
+        return composed("These trials have ", Phrase(Words("no verdict in force")), ".")
     return composed(*parts, ".")
 
 
@@ -69,7 +69,7 @@ def verdict_line(one: TrialVerdict) -> Markdown:
 
 def signed(text: str) -> Words:
     """Return a change in words, with real minus signs."""
-    return wording.signed_minus(Words(text))
+    return wording.signed_minus(cast("Words", text))  # a change holds numbers and its unit alone
 
 
 TRIALS: Final[Table[TrialRow]] = explained.TRIALS.but(effect=lambda row: signed(explained.effects(row))).only(
