@@ -151,12 +151,21 @@ def _span(times: tuple[int, int] | None) -> str:
 
 def verdicts(row: TrialRow) -> list[str]:
     """Return the verdicts of a trial, or that it has no results."""
-    screened = [one for one in row.verdicts if one.figures.why == "screen"]
-    named = [one for one in screened if one.figures.p_value <= _CANDIDATE]
-    named.sort(key=lambda one: -abs(one.figures.like_these.value or 0.0))
-    names = ", ".join(f"{one.arm} ({changed(one)})" for one in named) or "none yet"
-    head = [f"Candidates for a trial of their own: {names}."] if screened else []
+    names = ", ".join(f"{one.arm} ({changed(one)})" for one in candidates([row])) or "none yet"
+    head = [f"Candidates for a trial of their own: {names}."] if is_screen(row) else []
     return [*head, *map(verdict, row.verdicts)] or [NO_CELLS]
+
+
+def is_screen(row: TrialRow) -> bool:
+    """Return whether a trial left out random halves, and so names candidates alone."""
+    return any(one.figures.why == "screen" for one in row.verdicts)
+
+
+def candidates(rows: Iterable[TrialRow]) -> list[TrialVerdict]:
+    """Return the arms of screens that a trial of their own should test, the largest effect first."""
+    screened = (one for row in rows if is_screen(row) for one in row.verdicts)
+    named = [one for one in screened if one.figures.p_value <= _CANDIDATE]
+    return sorted(named, key=lambda one: -abs(one.figures.like_these.value or 0.0))
 
 
 def story(one: TrialStory) -> str:

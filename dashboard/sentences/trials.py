@@ -35,6 +35,10 @@ def conclusion(rows: Sequence[TrialRow]) -> Sentence:
             few = len(names) <= _MOST_NAMED
             named = wording.listed(names) if few else wording.things(len(names), "arm")
             parts += [f"{'; ' if parts else ''}{named}: ", Phrase(Words(word.replace("_", " ")))]
+    if not shown and any(map(explained.is_screen, rows)):
+        names = [name_of(one.arm) for one in explained.candidates(rows)[:_MOST_NAMED]]
+        words = wording.listed(names) if names else Words("none yet")
+        return composed("Candidates for a trial of their own: ", Phrase(words), ".")
     if not shown:
         return composed("These trials have ", Phrase(Words("no verdict in force")), ".")
     return composed(*parts, ".")

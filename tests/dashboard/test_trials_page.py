@@ -47,6 +47,21 @@ def test_one_trial_shows_its_verdict_tasks_and_counts(open_page: Open, context: 
     assert any(f"{len(TASKS)} of {len(TASKS)}" in text for text in texts(page))
 
 
+def test_a_screen_names_candidates_and_gives_no_verdict(open_page: Open, context: Context) -> None:
+    planned = plan_trial(context, ARM, TASKS, each=["tool:web:fetch"], halves=True, repeats=1)
+    out = {task.name: digits for task, digits in zip(planned.plan.tasks, planned.plan.halves, strict=True)}
+    results = results_of()
+    solved = [
+        replace(one, grade=float((out[one.task][0] == "1") == (one.side == "without")))
+        for one in results.cells
+    ]
+    read_trial(context, replace(results, arm="", cells=tuple(solved)), plan=planned.id)
+    title = open_page("trials", trial="trial-1").title[0].value
+    assert "andidates" in title
+    assert "pdf" in title
+    assert "helps" not in title
+
+
 def test_an_arm_that_harms_is_named_on_its_page_and_excluded(open_page: Open, database: Path) -> None:
     world(database, keys(5), 40)
     arm = keys(5)[0]
