@@ -25,6 +25,7 @@ WHY: Final[Mapping[str, str]] = {
     "one_side": "only one side has runs",
     "another_model": "the two sides had different models",
     "another_version": "the two sides had different versions",
+    "another_grader": "the two sides had different graders",
     "another_day": "the two sides ran on different days",
     "screen": "random halves of the arms name candidates alone",
 }

@@ -38,6 +38,7 @@ Open = Literal[
     "one_side",
     "another_model",
     "another_version",
+    "another_grader",
     "another_day",
     "screen",
 ]

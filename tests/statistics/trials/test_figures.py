@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from msgspec.structs import replace
 
 from core.columns import Floats
@@ -136,6 +137,76 @@ def test_missing_runs_show_their_side_and_time() -> None:
     assert (shown.missing, shown.missing_ms) == (BySide(with_arm=4, without=0), (5, 8))
     one = TrialVerdict(trial="1", arm="", figures=shown, metric="success", smallest=15.0, planned=True)
     assert "are missing, from 1970-01-01" in " ".join(limits(one))
+
+
+def test_a_fault_is_missing_though_it_has_a_grade() -> None:
+    grades = grades_of(4, 60)
+    faults = cells_of(
+        grades, lambda one: replace(one, end="fault") if one.side == "with" and not one.grade else one
+    )
+    shown = only(faults, 60)
+    assert shown.word != "harms"
+    assert shown.missing.with_arm == int((grades[0] == 0).sum())
+
+
+def test_clusters_count_when_they_are_whole() -> None:
+    """A bet on part of a cluster would be made again with its other tasks."""
+    plan = structs.replace(
+        plan_of(60), tasks=tuple(TrialTask(name=f"t{n}", cluster=f"c{n % 20}") for n in range(60))
+    )
+    cells = cells_of(grades_of(5, 60))
+    read = [one for one in cells if int(one.task[1:]) < 50]
+    (early,), (late,) = figures(read, plan), figures(cells, plan)
+    assert (len(early.tasks), len(late.tasks)) == (30, 60)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"graded_by": "lax"}, "another_grader"),
+        ({"version": "2"}, "another_version"),
+        ({"at_ms": 9 * DAY_MS}, "another_day"),
+    ],
+)
+def test_later_repeats_of_one_side_that_differ_make_it_open(change: dict[str, object], why: str) -> None:
+    """The first repeat is alike on both sides, and the others have another grader, version or day on one."""
+    known = {"graded_by": "strict", "version": "1", "at_ms": 1}
+    cells = [
+        replace(one, **known | (change if one.side == "with" and one.repeat > 1 else {}))
+        for one in cells_of(grades_of(6, 60, 0.4))
+    ]
+    assert (only(cells, 60).word, only(cells, 60).why) == ("open", why)
+
+
+def test_a_check_that_one_side_alone_passes_is_left_out() -> None:
+    dice = np.random.default_rng(7)
+
+    def checked(one: Cell) -> Cell:
+        checks = {
+            "answer": float(one.grade or 0),
+            "called": float(one.side == "with" and dice.random() < 0.9),
+        }
+        return replace(one, checks=checks, grade=sum(checks.values()) / 2, presence="unknown")
+
+    shown = only(cells_of(grades_of(7, 60), checked), 60)
+    assert shown.left_out_checks == ("called",)
+    assert shown.word == "open"
+
+
+def test_one_run_more_of_a_task_changes_nothing() -> None:
+    cells = cells_of(grades_of(8, 60, 0.4))
+    assert only([*cells, replace(cells[0], repeat=4)]).like_these == only(cells).like_these
+
+
+def test_many_blocks_that_ran_again_are_counted_both_ways() -> None:
+    """A harness that calls failures faults, on both sides as often, and runs them until they succeed."""
+    dice, grades = np.random.default_rng(9), grades_of(9, 120, 0.2, repeats=1)
+    lost = np.where((grades == 0) & (dice.random(grades.shape) < 0.7), math.nan, grades)
+    again = [replace(one, attempt=2) for one in cells_of(np.ones_like(grades)) if one.side == "with"]
+    shown = only(
+        cells_of(lost) + again + [replace(one, attempt=2) for one in cells_of(grades)[120:]], 120, repeats=1
+    )
+    assert (shown.word, shown.why) == ("open", "missing")
 
 
 def test_a_task_that_was_passed_over_is_missing() -> None:

@@ -16,13 +16,15 @@ from core.maths.statistics.savings.sums import no_estimate
 from core.maths.statistics.trials.cells import ArmPairs, comparisons, stacked, was_followed, was_used
 from core.maths.statistics.trials.verdict import (
     ERROR,
+    LOG_SPREADS,
+    MOST_LOG,
     NO_DIFFERENCE,
     OPEN,
     WORDS,
+    bounded_logs,
     chances,
     claims,
     holm,
-    log_limits,
     lower_limit,
     stakes,
     words,
@@ -36,7 +38,8 @@ UNPLANNED: Final = 50
 """Tasks that stakes are made for, where no plan names them."""
 _LEAST_REPEATS: Final = 3
 """Repeats from which their own variance gives an interval of these tasks."""
-_PROB: Final = 1 - ERROR
+_MOST_ALIKE: Final = 0.75
+"""Share of cells whose repeats may all be alike before each cell counts as one run."""
 
 
 def figures(
@@ -86,6 +89,7 @@ def figures(
     word = words(claim, error)
     limits = 100 * np.stack([lower_limit(low, stake, error), -lower_limit(-high, stake, error)])
     is_none = chance[NO_DIFFERENCE].min(0) <= error
+    cost_error = ERROR / len(compared) if plan is not None and plan.metric == "cost" else ERROR
     shrunken = shrunk(blocks.difference)
 
     def shown(row: int, pairs: ArmPairs) -> TrialFigures:
@@ -107,8 +111,10 @@ def figures(
             like_these=effects[0],
             these=_these(pairs),
             whole_only=effects[1] if pairs.faults_differ or not pairs.is_whole else None,
-            tokens=_cost(tokens, pairs),
-            money=_cost(money, pairs) if pairs.is_balanced else no_estimate("unbalanced", _PROB),
+            tokens=_cost(tokens, pairs, cost_error),
+            money=_cost(money, pairs, cost_error)
+            if pairs.is_balanced
+            else no_estimate("unbalanced", 1 - cost_error),
             n_costs=len(tokens),
             p_value=float(chance[:NO_DIFFERENCE, 0, row].min()),
             shrunk=shrunken[row],
@@ -130,7 +136,7 @@ def figures(
 def _why(pairs: ArmPairs, word: Ints, lacking: Sequence[Open], *, is_screen: bool) -> Open | None:
     """Return why the verdict is open, ``word`` also without missing cells; None where it is not."""
     if pairs.apart or not pairs.paired:
-        return pairs.apart or "one_side"
+        return pairs.apart or ("missing" if pairs.n_sides > 1 else "one_side")
     if is_screen:
         return "screen"
     if word[0] != OPEN:
@@ -157,8 +163,8 @@ def _by_side(cells: Iterable[Cell]) -> BySide:
 def _these(one: ArmPairs) -> Estimate | None:
     """Return the mean difference of these tasks in points, with the variance of their repeats, at the planned end.
 
-    Each cell gets half a solved and half an unsolved run more. Where no repeats of a cell ever differ, they count as
-    one run, because they bring nothing new.
+    Each cell gets half a solved and half an unsolved run more. Where repeats hardly ever differ, they count as one
+    run, because they may be copies.
     """
     if len(one.units) != one.n_planned or not one.is_whole:
         return None
@@ -166,7 +172,8 @@ def _these(one: ArmPairs) -> Estimate | None:
     grades = np.array(sides, dtype=np.float64)
     if grades.shape[1] < _LEAST_REPEATS:
         return None
-    runs = grades[:, :1] if np.all(grades == grades[:, :1]) else grades
+    is_alike = np.all(grades == grades[:, :1], axis=1).mean() > _MOST_ALIKE
+    runs = grades[:, :1] if is_alike else grades
     n = runs.shape[1]
     mean = (runs.sum(1) + 0.5) / (n + 1)
     variance = ((runs**2).sum(1) + 0.5 - (n + 1) * mean**2) / n**2
@@ -178,15 +185,15 @@ def _these(one: ArmPairs) -> Estimate | None:
     return Estimate(value=100 * value, lower=100 * (value - half), upper=100 * (value + half))
 
 
-def _cost(logs: Floats, pairs: ArmPairs) -> Estimate:
+def _cost(logs: Floats, pairs: ArmPairs, error: float) -> Estimate:
     """Return the mean log ratio as per cent that the arm adds, with limits that hold at every reading."""
     if not len(logs):
-        return no_estimate("unknown_usage", _PROB)
-    lower, upper = (float(limit) for limit in log_limits(logs, pairs.n_planned or UNPLANNED))
-    value = 100 * math.expm1(float(logs.mean()))
-    if math.isinf(upper):
-        return no_estimate("few_for_interval", _PROB, value)
-    return Estimate(value=value, lower=100 * math.expm1(lower), upper=100 * math.expm1(upper))
+        return no_estimate("unknown_usage", 1 - error)
+    bounded = bounded_logs(logs)
+    stake = stakes(pairs.n_planned or UNPLANNED, error, LOG_SPREADS)
+    limits = [side * MOST_LOG * lower_limit(side * bounded, stake, np.array(error)) for side in (1, -1)]
+    value, lower, upper = (100 * math.expm1(float(one)) for one in (MOST_LOG * bounded.mean(), *limits))
+    return Estimate(value=value, lower=lower, upper=upper, prob=1 - error)
 
 
 def shrunk(difference: Floats) -> tuple[float | None, ...]:

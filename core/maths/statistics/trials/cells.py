@@ -19,17 +19,22 @@ from core.records.times import DAY_MS
 from core.records.trial import OUT_WITH, TRIAL_SIDES, Cell, Open, PairedTask, TrialPlan, TrialSide
 
 _MOST_APART: Final = 0.1
-"""Share of tasks whose sides may have another model, version or day."""
+"""Mean share of a task's runs whose model, version, grader or day the other side may lack."""
+_MOST_AGAIN: Final = 0.25
+"""Share of blocks that may run again before their first attempt is counted both ways."""
 _UNBALANCED: Final = 0.1
 """Share of pairs that may be missing from a half, where the side with the arm ran first."""
 _LEAST_CHECKS: Final = 10
-"""Graded cells of each side from which a check that equals the use of the arm is left out."""
+"""Graded cells of each side from which a check of one side, or of the use of the arm, is left out."""
 
 _MARKS: Final[tuple[tuple[Open, Callable[[Cell], object | None]], ...]] = (
     ("another_model", lambda cell: cell.model or None),
     ("another_version", lambda cell: cell.version or None),
+    ("another_grader", lambda cell: cell.graded_by or None),
     ("another_day", lambda cell: None if cell.at_ms is None else cell.at_ms // DAY_MS),
 )
+_MOSTLY: Final = 0.5
+"""Share of a side's runs from which a check that the other side never passes is one of that side alone."""
 _FOLLOWED: Final = {True: 1, False: -9, None: 0}
 """Scores of a run by whether it followed: nine of ten did where their sum is not below 0."""
 _Repeats = Mapping[TrialSide, Sequence[int]]
@@ -84,13 +89,14 @@ class TaskBlock:
 class ArmPairs:
     """An arm and a model with the blocks that count, by task in seeded order; tasks of one cluster are a unit.
 
-    ``n_planned`` units are planned; None = there is no plan.
+    ``n_planned`` units are planned; None = there is no plan. ``n_sides`` sides have runs.
     """
 
     arm: str
     model: str
     units: Mapping[str, Sequence[TaskBlock]]
     n_planned: int | None
+    n_sides: int
     left_out_checks: tuple[str, ...]
 
     @cached_property
@@ -115,24 +121,21 @@ class ArmPairs:
 
     @cached_property
     def faults_differ(self) -> bool:
-        """True if blocks were run again for faults on one side more often than by chance (two standard errors).
+        """True if many blocks ran again for faults, or of one side more than by chance (two standard errors).
 
         Sides are mixed within a block, so faults outside the agent hit both. Others may hide failures.
         """
         first = [one.first for one in self.blocks if one.first is not None]
         ours, theirs = (sum(math.isnan(one.mean(side)) for one in first) for side in TRIAL_SIDES)
-        return abs(ours - theirs) > 2 * math.sqrt(ours + theirs)
+        is_often = len(first) > _MOST_AGAIN * len(self.blocks)
+        return is_often or abs(ours - theirs) > 2 * math.sqrt(ours + theirs)
 
     @cached_property
     def apart(self) -> Open | None:
         """The first other thing that differs between the sides; None = nothing that is known."""
         for word, mark in _MARKS:
-            sides = [
-                [{mark(cell) for cell in one.graded(side)} - {None} for side in TRIAL_SIDES]
-                for one in self.blocks
-            ]
-            n_apart = sum(bool(ours and theirs and not ours & theirs) for ours, theirs in sides)
-            if n_apart > _MOST_APART * len(sides):
+            sides = [[Counter(map(mark, one.graded(side))) for side in TRIAL_SIDES] for one in self.blocks]
+            if sum(_apart(*one) for one in sides) > _MOST_APART * len(sides):
                 return word
         return None
 
@@ -153,6 +156,14 @@ class ArmPairs:
                 pairs[cell.task, cell.repeat][cell.side] = cell.at_ms
         first = [one["with"] < one["without"] for one in pairs.values() if len(one) == len(TRIAL_SIDES)]
         return bool(first) and abs(sum(first) - len(first) / 2) <= max(1.0, _UNBALANCED * len(first))
+
+
+def _apart(ours: Counter[object], theirs: Counter[object]) -> float:
+    """Return the share of a side's runs that the other side has nothing like, by a mark; None is unknown."""
+    del ours[None], theirs[None]
+    if not ours or not theirs:
+        return 0.0
+    return sum(abs(ours[one] / ours.total() - theirs[one] / theirs.total()) for one in ours | theirs) / 2
 
 
 def comparisons(cells: Sequence[Cell], plan: TrialPlan | None) -> list[ArmPairs]:
@@ -198,11 +209,14 @@ def _comparison(arm: str, model: str, cells: Sequence[Cell], plan: TrialPlan | N
     units = defaultdict[str, list[TaskBlock]](list)
     for name in list(cluster)[: max(read, default=-1) + 1]:
         units[cluster[name]].append(_counted(name, by_task[name], repeats))
+    sizes = Counter(cluster.values())
     return ArmPairs(
         arm=arm,
         model=model,
-        units=units,
+        # A bet on part of a cluster would change with its other tasks.
+        units={name: blocks for name, blocks in units.items() if len(blocks) == sizes[name]},
         n_planned=len(set(cluster.values())) if plan else None,
+        n_sides=len({one.side for one in cells}),
         left_out_checks=tuple(sorted(left_out)),
     )
 
@@ -214,11 +228,15 @@ def _in_order(cell: Cell) -> tuple[float, str, str, float]:
 
 
 def _repeats(cells: Iterable[Cell], plan: TrialPlan | None) -> _Repeats:
-    """Return the repeats that each side must have: those of the plan, else those of the source."""
+    """Return the repeats that each side must have: those of the plan, else those that half of its tasks have."""
     if plan is not None:
         return dict.fromkeys(TRIAL_SIDES, range(1, plan.repeats + 1))
-    own = {side: {one.repeat for one in cells if one.side == side} for side in TRIAL_SIDES}
-    return {side: sorted(own[side] or {one.repeat for one in cells}) for side in TRIAL_SIDES}
+    own = {side: {(one.task, one.repeat) for one in cells if one.side == side} for side in TRIAL_SIDES}
+    usual = {}
+    for side, runs in own.items():
+        n_tasks, of_repeat = len({task for task, _ in runs}), Counter(repeat for _, repeat in runs)
+        usual[side] = sorted(repeat for repeat, n in of_repeat.items() if n >= n_tasks / 2)
+    return {side: one or usual["with"] or usual["without"] for side, one in usual.items()}
 
 
 def _counted(name: str, cells: Sequence[Cell], repeats: _Repeats) -> TaskBlock:
@@ -248,9 +266,10 @@ def _counted(name: str, cells: Sequence[Cell], repeats: _Repeats) -> TaskBlock:
 def grade_of(cell: Cell, left_out: frozenset[str] = frozenset()) -> float | None:
     """Return the grade of a cell without the checks that are left out; None = missing.
 
-    A limit without a grade is 0. A grade of 1 or 0 that says whether all checks passed says the same of the rest.
+    A limit without a grade is 0, and a fault is missing. A grade of 1 or 0 that says whether all checks passed says
+    the same of the rest.
     """
-    if cell.grade is None:
+    if cell.grade is None or cell.end == "fault":
         return 0.0 if cell.end == "limit" else None
     rest = [value for name, value in cell.checks.items() if name not in left_out]
     if len(rest) == len(cell.checks):
@@ -264,8 +283,8 @@ def grade_of(cell: Cell, left_out: frozenset[str] = frozenset()) -> float | None
 
 
 def _left_out(cells: Sequence[Cell]) -> frozenset[str]:
-    """Return the checks that only one side has, and those that equal the use of the arm, if others are left."""
-    cells = [one for one in cells if one.checks and one.grade is not None]
+    """Return the checks that only one side has; where others are left, also those that one side alone passes."""
+    cells = [one for one in cells if one.checks and grade_of(one) is not None]
     tasks = {side: {one.task for one in cells if one.side == side} for side in TRIAL_SIDES}
     shared = tasks["with"] & tasks["without"]
     ours, theirs = (
@@ -273,13 +292,24 @@ def _left_out(cells: Sequence[Cell]) -> frozenset[str]:
         for side in TRIAL_SIDES
     )
     one_sided = ours.keys() ^ theirs.keys()
-    is_use = {
-        check
-        for check, n in (ours & theirs).items()
-        if n >= _LEAST_CHECKS and all(one.checks.get(check, was_used(one)) == was_used(one) for one in cells)
+    passed = {
+        side: Counter(
+            check for one in cells if one.side == side for check, value in one.checks.items() if value
+        )
+        for side in TRIAL_SIDES
     }
-    has_rest = all(set(one.checks) - is_use for one in cells)
-    return frozenset(one_sided | is_use if has_rest else one_sided)
+
+    def is_use(check: str) -> bool:
+        none, most = sorted(
+            passed[side][check] / n[check] for side, n in zip(TRIAL_SIDES, (ours, theirs), strict=True)
+        )
+        if none == 0 and most >= _MOSTLY:
+            return True
+        return all(one.checks.get(check, was_used(one)) == was_used(one) for one in cells)
+
+    of_use = {check for check, n in (ours & theirs).items() if n >= _LEAST_CHECKS and is_use(check)}
+    has_rest = all(set(one.checks) - of_use for one in cells)
+    return frozenset(one_sided | of_use if has_rest else one_sided)
 
 
 def was_used(cell: Cell) -> bool | None:

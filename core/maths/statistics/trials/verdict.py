@@ -35,8 +35,10 @@ _AHEAD: Final = 0.84
 _HALVINGS: Final = 40
 _LEAST_MEAN: Final = -1 + 1e-9
 """Least mean difference that can be bet against."""
-_COST_LEADS: Final = 8.0
-"""Prior variance of a standardised effect on cost, times the planned tasks."""
+MOST_LOG: Final = math.log(8)
+"""Logarithm of the ratio of two costs from which on it counts no more."""
+LOG_SPREADS: Final = np.array([0.15, 0.3])
+"""Standard deviations of a task's bounded logarithm that the stakes are made for."""
 BASES: Final = (0.2, 0.6, 0.9)
 """Base rates of success that are planned for."""
 USUAL_CONCENTRATION: Final = 4.0
@@ -54,14 +56,14 @@ _TASKS_OF_A_LAW: Final = 20_000
 _CONCENTRATIONS: Final = np.geomspace(0.05, 1_000, 400)
 
 
-def stakes(n_planned: int, error: float) -> Floats:
+def stakes(n_planned: int, error: float, spreads: Floats = _SPREADS) -> Floats:
     """Return the shares of the highest stake that gamblers bet, for a trial of so many tasks.
 
     >>> stakes(60, 0.05).round(2).tolist(), stakes(500, 0.05).round(2).tolist()
     ([0.95, 0.77], [0.4, 0.27])
     """
     ahead = math.sqrt(2 * math.log(2 / error)) + _AHEAD
-    return np.minimum(ahead / math.sqrt(n_planned) / _SPREADS, _MOST_STAKE)
+    return np.minimum(ahead / math.sqrt(n_planned) / spreads, _MOST_STAKE)
 
 
 def log_wealth(difference: Floats, mean: Floats, stake: Floats, n: Ints | int = 1) -> Floats:
@@ -140,24 +142,16 @@ def holm(chance: Floats) -> Floats:
     return errors
 
 
-def log_limits(logs: Floats, n_planned: int) -> tuple[Floats, Floats]:
-    """Return the limits of the mean of normal values at every reading; they are infinite where values are too few.
+def bounded_logs(logs: Floats) -> Floats:
+    """Return logarithms of ratios as shares of `MOST_LOG`, in [-1, 1], so that no rare ratio refutes a bet.
 
-    A mixture over standardised effects with the invariant prior of the spread (t-test).
+    The mean of unbounded values has no interval without an assumption about their law.
 
     References
     ----------
-    * H. Wang and A. Ramdas, *Anytime-valid t-tests and confidence sequences for Gaussian means with unknown
-      variance*, 2023 (arXiv:2310.03722).
+    * R. R. Bahadur and L. J. Savage, *Ann. Math. Stat.* 27, 1956, 1115.
     """
-    n = logs.shape[-1]
-    wider = 1 + _COST_LEADS * n / n_planned
-    ratio = (math.sqrt(wider) / ERROR) ** (2 / n)
-    if n < 2 or ratio >= wider:
-        return np.full(logs.shape[:-1], -math.inf), np.full(logs.shape[:-1], math.inf)
-    half = logs.std(-1, ddof=1) * math.sqrt((ratio - 1) / (1 - ratio / wider) * (n - 1) / n)
-    mean = logs.mean(-1)
-    return mean - half, mean + half
+    return np.clip(logs, -MOST_LOG, MOST_LOG) / MOST_LOG
 
 
 # Plan
@@ -193,9 +187,11 @@ def tasks_needed(
     difference, solved = (grades - grades.T).ravel(), (grades + grades.T).ravel() / 2
 
     def power_of_cost(n: int, effect: float, deviation: float) -> float:
-        logs = np.random.default_rng([seed, n]).normal(effect, deviation, (_SIMULATED, n))
-        lower, upper = log_limits(logs, n)
-        return float((lower > 0 if effect else (lower > -step) & (upper < step)).mean())
+        logs = bounded_logs(np.random.default_rng([seed, n]).normal(effect, deviation, (_SIMULATED, n)))
+        chance = chances(logs, logs, stakes(n, error, LOG_SPREADS), 100 * step / MOST_LOG)
+        return float(
+            np.isin(words(chance, np.array(error)), (HELPS, HARMS) if effect else NO_DIFFERENCE).mean()
+        )
 
     def power_of_success(n: int, effect: float, law: Floats) -> float:
         times = np.random.default_rng([seed, n]).multinomial(n, law, _SIMULATED)
