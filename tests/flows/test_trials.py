@@ -50,8 +50,8 @@ def results_of(
     return replace(TrialResults(source="lines", cells=tuple(cells), arm=ARM), **fields)
 
 
-def regraded(results: TrialResults, *sides: TrialSide) -> TrialResults:
-    cells = [replace(one, grade=0.5) if one.side in sides else one for one in results.cells]
+def regraded(results: TrialResults, *sides: TrialSide, by: str = "") -> TrialResults:
+    cells = [replace(one, grade=0.5, graded_by=by) if one.side in sides else one for one in results.cells]
     return replace(results, cells=tuple(cells))
 
 
@@ -177,19 +177,49 @@ def test_without_a_plan_the_same_results_are_one_trial_and_others_another(contex
     assert read_trial(context, results_of(TASKS[:3], solves="without")).id is None
     later = [replace(one, session=f"again-{one.session}") for one in results_of(TASKS[:8]).cells]
     again = read_trial(context, results_of(cells=tuple(later)))
-    assert [one.trial for one in (first, grown, other, again)] == ["trial-1", "trial-1", "trial-1", "trial-4"]
+    assert [one.trial for one in (first, grown, other, again)] == ["trial-1", "trial-1", "trial-1", "trial-3"]
 
 
 def test_a_grade_changes_only_where_both_sides_were_graded_again(context: Context) -> None:
     read_trial(context, results_of())
     before = grades_by_side(context, "trial-1")
-    assert read_trial(context, regraded(results_of(), "with")).id is None
+    one_more = [
+        *regraded(results_of(), "with", by="b").cells[:39],
+        *regraded(results_of(), *TRIAL_SIDES).cells[39:],
+    ]
+    for one in (regraded(results_of(), "with", by="b"), results_of(cells=tuple(one_more))):
+        left = read_trial(context, one)
+        assert (left.id, left.notes[-1][-59:]) == (
+            None,
+            "left out: grades change where both sides were graded again.",
+        )
     assert grades_by_side(context, "trial-1") == before
-    assert read_trial(context, regraded(results_of(), *TRIAL_SIDES)).n_regraded == 40
+    assert read_trial(context, regraded(results_of(), *TRIAL_SIDES, by="b")).n_regraded == 40
     assert {grade for _, grade in grades_by_side(context, "trial-1")} == {0.5}
     named = replace(regraded(results_of(), "with"), rescored=TRIAL_SIDES)
     assert read_trial(context, replace(named, cells=results_of().cells)).n_regraded == 40
     assert grades_by_side(context, "trial-1") == before
+
+
+@pytest.mark.parametrize("named", [{"session": "second"}, {"at_ms": 5}, {"tokens": 7}, {"money_pico": 9}, {}])
+def test_the_first_run_of_a_cell_counts_as_a_whole(context: Context, named: dict[str, object]) -> None:
+    """A plan that is run until it shows an effect would show one without any."""
+    plan = plan_trial(context, ARM, TASKS, repeats=1).id
+    first = [replace(one, session="") for one in results_of().cells]
+    before = read_trial(context, results_of(cells=tuple(first)), plan=plan).row
+    second = [replace(one, grade=1 - (one.grade or 0), presence="called", **named) for one in first]
+    again = read_trial(context, results_of(cells=tuple(second)), plan=plan)
+    assert (again.id, again.n_regraded, again.row) == (None, 0, before)
+    assert again.notes == ("40 runs of known cells left out: the first run of a cell counts.",)
+
+
+def test_a_first_grade_may_come_later_and_a_limit_is_a_grade(context: Context) -> None:
+    plan, cells = plan_trial(context, ARM, TASKS, repeats=1).id, results_of().cells
+    waiting = [replace(one, grade=None, end="limit" if one.side == "with" else "ended") for one in cells]
+    read_trial(context, results_of(cells=tuple(waiting)), plan=plan)
+    later = [replace(one, end=old.end) for one, old in zip(cells, waiting, strict=True)]
+    assert read_trial(context, results_of(cells=tuple(later)), plan=plan).n_regraded == 20
+    assert grades_by_side(context, "trial-1") == {("with", 0.0), ("without", 0.0)}
 
 
 def test_results_are_of_an_arm_of_their_plan(context: Context) -> None:

@@ -7,7 +7,7 @@ without a plan goes on with the trial whose cells it has all, as a file does tha
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
@@ -27,18 +27,20 @@ from core.formats.trial_files import TaskNames
 from core.maths.achieved import paid
 from core.maths.episodes import written
 from core.maths.statistics.trials import SMALLEST, figures
+from core.maths.statistics.trials.cells import grade_of
 from core.maths.statistics.trials.verdict import (
     USUAL_CONCENTRATION,
     difficulty,
     tasks_needed,
 )
 from core.records.arm import check_key
+from core.records.counts import number_of
 from core.records.currency import PICO
 from core.records.limits import listed, shown
 from core.records.parameters import ArmKey, Preview, completed
 from core.records.times import DAY_MS
 from core.records.trial import (
-    TRIAL_SIDES,
+    NOT_GRADED,
     Cell,
     CellKey,
     Metric,
@@ -51,6 +53,7 @@ from core.records.trial import (
     TrialRead,
     TrialResults,
     TrialRow,
+    TrialSide,
     TrialStory,
     TrialTask,
     TrialVerdict,
@@ -312,33 +315,60 @@ class _Study:
     latest: TrialResults = _NO_RESULTS
 
     def goes_on_with(self, results: TrialResults) -> bool:
-        """Return whether results have all cells of this trial, or it all of theirs, with other grades at most."""
-        ours, theirs = (
-            {one.key: _identity(one) for one in cells} for cells in (self.cells.values(), results.cells)
+        """Return whether results have all runs of this trial, or it all of theirs, with other grades at most."""
+        theirs = {one.key: one for one in results.cells}
+        shared = self.cells.keys() & theirs.keys()
+        return len(shared) == min(len(self.cells), len(theirs)) and all(
+            _is_same_run(self.cells[key], theirs[key], results.rescored) for key in shared
         )
-        fewer, more = sorted((ours, theirs), key=len)
-        return fewer.items() <= more.items()
 
 
-def _identity(cell: Cell) -> Cell:
-    """Return what a cell keeps when it is graded again; one without session, time and usage has its grade alone."""
-    if not cell.session and cell.at_ms is None and cell.tokens is None:
-        return cell
-    return replace(cell, grade=None, graded_by="", checks={})
+def _is_same_run(known: Cell, cell: Cell, rescored: Collection[TrialSide]) -> bool:
+    """Return whether cells of one key are one run, of which the grade may change.
+
+    A run without session, time and usage is known by its grade alone, where it has one and was not rescored.
+    """
+    usage = (known.at_ms, known.tokens, known.money_pico)
+    has_name = bool(known.session) or usage.count(None) < len(usage)
+    if not (has_name or cell.side in rescored or None in (known.grade, cell.grade)):
+        return known == cell
+    graded = replace(known, grade=cell.grade, graded_by=cell.graded_by, checks=cell.checks)
+    is_early = _waits(known) or _waits(cell)
+    return cell == (replace(graded, end=cell.end, error=cell.error) if is_early else graded)
 
 
-def _merged(known: Mapping[CellKey, Cell], results: TrialResults) -> dict[CellKey, Cell]:
-    """Return the cells of results; another grade of a known cell counts only where both sides were graded again."""
-    kept = [_with_grade_of(one, known.get(one.key)) for one in results.cells]
-    again = {one.side for one, old in zip(results.cells, kept, strict=True) if one != old}
-    is_again = {*again, *results.rescored} == {*TRIAL_SIDES}
-    return {one.key: one for one in (results.cells if is_again else kept)}
+def _waits(cell: Cell) -> bool:
+    """Return whether a run has ended, and its first grade may come."""
+    return cell.grade is None and (cell.end == "ended" or cell.error == NOT_GRADED)
 
 
-def _with_grade_of(cell: Cell, known: Cell | None) -> Cell:
-    if known is None or known.grade is None:
-        return cell
-    return replace(cell, grade=known.grade, graded_by=known.graded_by, checks=known.checks)
+def _merged(known: Mapping[CellKey, Cell], results: TrialResults) -> tuple[dict[CellKey, Cell], list[str]]:
+    """Return the cells that results change, and notes about those that the known ones stay for.
+
+    The first run of a key counts. Its first grade counts, and another one where both sides were graded again.
+    """
+    changed: dict[CellKey, Cell] = {}
+    again: dict[CellKey, Cell] = {}
+    n_others = 0
+    for one in results.cells:
+        old = known.get(one.key)
+        if old is None:
+            changed[one.key] = one
+        elif not _is_same_run(old, one, results.rescored):
+            n_others += 1
+        elif old != one:
+            (changed if _waits(old) else again)[one.key] = one
+    graded = [one for one in known.values() if grade_of(one) is not None and one.side not in results.rescored]
+    is_whole = all(one.key in again and again[one.key].graded_by not in {one.graded_by, ""} for one in graded)
+    notes = [f"{number_of(n_others, 'run')} of known cells left out: the first run of a cell counts."]
+    notes = notes if n_others else []
+    if is_whole:
+        return changed | again, notes
+    if again:
+        notes.append(
+            f"{number_of(len(again), 'other grade')} left out: grades change where both sides were graded again."
+        )
+    return changed, notes
 
 
 def _trials(facts: Facts) -> list[_Study]:
@@ -355,7 +385,7 @@ def _trials(facts: Facts) -> list[_Study]:
             trials.append(trial)
         trial.readings.append(fact)
         trial.latest = fact.content
-        trial.cells |= _merged(trial.cells, fact.content)
+        trial.cells |= _merged(trial.cells, fact.content)[0]
     return trials
 
 
@@ -404,8 +434,8 @@ def read_trial(
         trials = _trials(txn)
         trial = _continued(trials, stored) if named is None else _planned(trials, named, stored)
         before = {} if trial is None else dict(trial.cells)
-        act = None
-        if trial is None or before | _merged(before, stored) != before:
+        act, (changed, notes) = None, _merged(before, stored)
+        if trial is None or before | changed != before:
             of = trial.first.line_id if trial is not None and trial.plan is not None else ""
             number = add_trial(txn, TrialLine(id=_OWN, results=stored, of=of), txn.own)
             act = f"trial-{number}"
@@ -418,7 +448,7 @@ def read_trial(
             n_regraded=sum(before[key].grade != trial.cells[key].grade for key in before),
             n_runs=len(trial_runs(txn, [one.number for one in trial.readings])),
             row=_row(txn, trial),
-            notes=results.notes,
+            notes=(*results.notes, *notes),
         )
 
     if preview:
