@@ -34,8 +34,18 @@ from core.formats.strict import Flaw, decoded, digest_of, named, utc_ms_of, with
 from core.records.alike import alike
 from core.records.counts import number_of
 from core.records.currency import PICO
-from core.records.limits import MAX_LABEL_CHARS, Label, shown
-from core.records.trial import TRIAL_SIDES, Cell, CellKey, End, Presence, TrialResults, TrialSide
+from core.records.limits import MAX_LABEL_CHARS, Count, Label, shown
+from core.records.trial import (
+    MOST_MONEY_PICO,
+    NOT_GRADED,
+    TRIAL_SIDES,
+    Cell,
+    CellKey,
+    End,
+    Presence,
+    TrialResults,
+    TrialSide,
+)
 
 OWN_LINES: Final = "armscope-trial"
 PLUGIN_EVAL: Final = "claude-plugin-eval"
@@ -45,7 +55,6 @@ _LINE: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _CELL: Final = msgspec.json.Decoder(Cell)
 _SHOWN_DIGITS: Final = 8
 _SCHEMA: Final = 1
-_MOST_DOLLARS: Final = 10**6
 _CONFIGURATIONS: Final[dict[str, TrialSide]] = {"with_skill": "with", "without_skill": "without"}
 _NOT_LOADED: Final = frozenset(("manifest_invalid", "disabled_by_default", "will_not_load"))
 _SKILL_TOOL: Final = "Skill"
@@ -76,7 +85,9 @@ def pico_of(dollars: float) -> int | None:
     >>> pico_of(0.14), pico_of(-1)
     (140000000000, None)
     """
-    return round(dollars * PICO) if math.isfinite(dollars) and 0 <= dollars <= _MOST_DOLLARS else None
+    return (
+        round(dollars * PICO) if math.isfinite(dollars) and 0 <= dollars <= MOST_MONEY_PICO / PICO else None
+    )
 
 
 class TrialHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -87,7 +98,7 @@ class TrialHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """
 
     armscope_trial: Literal[1]
-    plan: int | None = None
+    plan: Count | None = None
     arm: Label = ""
     harness: Label = ""
     alone: bool = False
@@ -164,7 +175,7 @@ class Collected(TaskNames):
 
 def source_of(head: Head) -> str | None:
     """Return the name of the file's format, None for another file."""
-    if _MARK in head.keys:
+    if _MARK in head.keys or {"task", "repeat", "side"} <= head.keys:
         return OWN_LINES
     if "cases" in head.keys and {"suite", "schemaVersion"} & head.keys:
         return PLUGIN_EVAL
@@ -192,9 +203,11 @@ def _own_lines(reading: Reading, collected: Collected) -> TrialResults:
 
     collected.take(reading, cells_of)
     if len(headers) != 1:
+        got = f"got {len(headers):,}" if headers or collected.rejected else "and it is missing"
         raise UnreadableSource(
-            f"A file of a trial must have one header, got {len(headers):,} ({reading.file}).{collected.why}",
-            next_step="Write each trial into a file of its own, and read it with the version that wrote it.",
+            f"A file of a trial must have one header line, {got} ({reading.file}).{collected.why}",
+            next_step=f'Begin each trial\'s file with a line such as {{"{_MARK}": 1, "arm": "skill:own:pdf"}}, '
+            "and read it with the version that wrote it.",
         )
     return collected.results(OWN_LINES, next(iter(headers)))
 
@@ -396,7 +409,7 @@ def _benchmark(reading: Reading, collected: Collected) -> TrialResults:
             side=side,
             grade=grade,
             end="fault" if grade is None else "ended",
-            error="not graded" if grade is None else "",
+            error=NOT_GRADED if grade is None else "",
             model=_filled(about.executor_model),
         )
         return [cell]

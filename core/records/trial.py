@@ -17,7 +17,20 @@ from msgspec.structs import force_setattr
 from core.errors import InvalidInput
 from core.records.arm import check_key
 from core.records.estimate import Estimate
-from core.records.limits import MAX_COUNT, MAX_LABEL_CHARS, Label, Millis, Tokens, number, shown, text, whole
+from core.records.limits import (
+    LAST_MS,
+    MAX_COUNT,
+    MAX_LABEL_CHARS,
+    MAX_TOKENS,
+    Count,
+    Label,
+    Millis,
+    Tokens,
+    number,
+    shown,
+    text,
+    whole,
+)
 from core.records.line_checks import FactOfLine, check_id, check_storable
 
 Metric = Literal["success", "cost"]
@@ -52,6 +65,16 @@ CellKey = tuple[str, str, str, int, TrialSide, int]
 MOST_TASKS: Final = 5_000
 MOST_REPEATS: Final = 100
 MOST_CELLS: Final = 100_000
+MOST_MONEY_PICO: Final = 10**18
+"""A million dollars."""
+_MOST_OF_CELL: Final = {
+    "tokens": MAX_TOKENS,
+    "money_pico": MOST_MONEY_PICO,
+    "used": MAX_COUNT,
+    "at_ms": LAST_MS,
+}
+NOT_GRADED: Final = "not graded"
+"""Error of a cell whose grade may come later."""
 OUT_WITH: Final = "1"
 """Digit of an arm in a half: it is left out on the side "with"."""
 PREFIX_CHARS: Final = 14
@@ -161,8 +184,9 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         for name, value in self.checks.items():
             text("A check's name", name, MAX_LABEL_CHARS, lowest=1)
             number("A check", value, lowest=0, highest=1)
-        if self.used is not None:
-            whole("used", self.used, MAX_COUNT)
+        for name, highest in _MOST_OF_CELL.items():
+            if (value := getattr(self, name)) is not None:
+                whole(name, value, highest)
 
     @property
     def key(self) -> CellKey:
@@ -182,7 +206,7 @@ class TrialResults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     cells: tuple[Cell, ...]
     arm: Label = ""
     about: Label = ""
-    plan: int | None = None
+    plan: Count | None = None
     harness: Label = ""
     alone: bool = False
     rescored: tuple[TrialSide, ...] = ()
@@ -190,6 +214,8 @@ class TrialResults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     def __post_init__(self) -> None:
         whole("cells", len(self.cells), MOST_CELLS)
+        if self.plan is not None:
+            whole("plan", self.plan, MAX_COUNT)
 
 
 def session_prefix(plan: TrialPlan) -> str:

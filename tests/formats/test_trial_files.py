@@ -52,6 +52,8 @@ BAD_LINES = {
     "an answer": b'{"task": "u", "repeat": 1, "side": "with", "answer": "text"}',
     "another type": b'{"task": "u", "repeat": 1, "side": "with", "tokens": "many"}',
     "no object": b"[1]",
+    "no amount": b'{"task": "u", "repeat": 1, "side": "with", "money_pico": -5}',
+    "more than a store holds": b'{"task": "u", "repeat": 1, "side": "with", "money_pico": 18446744073709551616}',
     "NUL": b'{"task": "u\\u0000", "repeat": 1, "side": "with"}',
     "too long a name": b'{"task": "' + b"u" * 600 + b'", "repeat": 1, "side": "with"}',
     "not UTF-8": b'{"task": "\xff", "repeat": 1, "side": "with"}',
@@ -180,14 +182,15 @@ def test_the_first_line_of_a_cell_counts() -> None:
     [
         (trial_line(HEADER), "Results must hold a cell, got none"),
         (trial_line(HEADER) + b"{\n", "got none .*The first record left out: It is"),
-        (trial_line(HEADER)[:20], "one header, got 0 .*: The last line is cut off"),
+        (trial_line(HEADER)[:20], "one header line, got 0 .*: The last line is cut off"),
         (
             b'{"armscope_trial": 1, "x": 2}\n' + trial_line(Cell(task="t", repeat=1, side="with")),
-            "one header, got 0 .*: It has",
+            "one header line, got 0 .*: It has",
         ),
-        (b'{"armscope_trial": 2}\n', "one header, got 0 .*armscope_trial"),
-        (trial_line(Cell(task="t", repeat=1, side="with")), "one file with both sides, got 0"),
-        (trial_line(HEADER) + trial_line(TrialHeader(armscope_trial=1, plan=4)), "one header, got 2"),
+        (b'{"armscope_trial": 2}\n', "one header line, got 0 .*armscope_trial"),
+        (trial_line(Cell(task="t", repeat=1, side="with")), "one header line, and it is missing"),
+        (trial_line(HEADER) + trial_line(TrialHeader(armscope_trial=1, plan=4)), "one header line, got 2"),
+        (b'{"armscope_trial": 1, "plan": 1%s}\n' % (b"0" * 30), "one header line, got 0"),
         (b"", "got an empty one"),
         (b"\x00\x01\x02", "binary data"),
         (lines([{"role": "user", "content": "a"}]), "one file with both sides, got 0"),
@@ -199,7 +202,11 @@ def test_what_is_no_file_of_results_is_refused(content: bytes, error: str) -> No
     assert refused.value.next_step
 
 
-def test_results_have_only_so_many_cells() -> None:
+@pytest.mark.parametrize("name", ["tokens", "money_pico", "used", "at_ms"])
+def test_results_have_only_so_many_cells_and_cells_numbers_that_a_store_holds(name: str) -> None:
+    for value in (-1, 10**19):
+        with pytest.raises(InvalidInput, match=f"{name} must be a whole number"):
+            msgspec.structs.replace(Cell(task="t", repeat=1, side="with"), **{name: value})
     cells = (Cell(task="t", repeat=1, side="with"),) * (MOST_CELLS + 1)
     with pytest.raises(InvalidInput, match="cells must be a whole number from 0 to"):
         TrialResults(source="lines", cells=cells)

@@ -51,9 +51,9 @@ from core.records.achieved import OutcomeLine
 from core.records.arm import Arm, skill_name
 from core.records.counts import number_of
 from core.records.episode import Episode
-from core.records.limits import Label, Tokens, shown
+from core.records.limits import MAX_TOKENS, Label, Tokens, shown
 from core.records.run import Run, Status
-from core.records.trial import TRIAL_SIDES, Cell, End, Presence, TrialResults, TrialSide
+from core.records.trial import NOT_GRADED, TRIAL_SIDES, Cell, End, Presence, TrialResults, TrialSide
 
 _HARBOR: Final = "harbor"
 _OF_RUN: Final = b'"trial_name"'
@@ -201,7 +201,7 @@ class _HarborRun(atif.TrialResult, kw_only=True):
             transcripts,
             task=named(self.task_name) or named(self.trial_name) or "-",
             error=(self.broken or next(iter(errors), ""))[:_MOST_ERROR],
-            tokens=tokens or transcripts.tokens,
+            tokens=_held(tokens) or transcripts.tokens,
             money_pico=pico_of(sum(dollars)) if dollars else None,
             model=transcripts.model if agent.model_info is None else agent.model_info.name,
             version="" if agent.version == "unknown" else agent.version,
@@ -327,7 +327,7 @@ class _Side:
             task="-",
             repeat=1,
             side=self._side,
-            tokens=sum(one or 0 for one in tokens) if tokens and None not in tokens else None,
+            tokens=_held(sum(one or 0 for one in tokens)) if tokens and None not in tokens else None,
             presence=min((one.presence for one in cells), key=_PRESENCES.index, default="unknown"),
             used=n_used if n_used or (used and None not in used) else None,
             model=next((one.model for one in cells if one.model), ""),
@@ -336,13 +336,18 @@ class _Side:
         )
 
 
+def _held(tokens: int | None) -> int | None:
+    """Return tokens; None for more than a cell holds."""
+    return None if tokens is None or tokens > MAX_TOKENS else tokens
+
+
 def _shown_by(run: Run, side: TrialSide, arm: Arm | None) -> _SideRun:
     presence, used = _presence(run, arm)
     cell = Cell(
         task="-",
         repeat=1,
         side=side,
-        tokens=run.tokens,
+        tokens=_held(run.tokens),
         presence=presence,
         used=used,
         model=run.model or "",
@@ -358,7 +363,7 @@ def _graded(cell: Cell, grade: float | None, end: End) -> Cell:
     if grade is not None and not 0 <= grade <= 1:
         return structs.replace(cell, end="fault", error="grade not from 0 to 1")
     if grade is None and end == "ended":
-        return structs.replace(cell, end="fault", error="not graded")
+        return structs.replace(cell, end="fault", error=NOT_GRADED)
     error = cell.error or ("" if end == "ended" else end)
     return structs.replace(cell, grade=None if end == "fault" else grade, end=end, error=error)
 
