@@ -128,15 +128,26 @@ def trial_runs(facts: Facts, numbers: Sequence[int]) -> list[int]:
 def trial_facts(facts: Facts) -> list[TrialFact]:
     """Return the active plans and readings, in the order of their revisions."""
     return [
-        TrialFact(
-            number, uid or f"{facts.origin}/trial-{number}", plan, _decoded(form, content), actor, at_ms
-        )
+        TrialFact(number, _line_id(facts, number, uid), plan, _decoded(form, content), actor, at_ms)
         for number, uid, form, plan, content, actor, at_ms in facts.rows(
             "SELECT trial_no, uid, form, plan, content, actor, at_ms FROM trial"
             f" WHERE learner_id = ? AND undone = 0 AND {ACTIVE} AND revision <= ? ORDER BY revision, trial_no",
             [facts.revision],
         )
     ]
+
+
+def undone_trials(facts: Facts) -> dict[str, int]:
+    """Return the numbers of undone plans and readings, by the ids of their lines."""
+    rows = facts.rows(
+        f"SELECT trial_no, uid FROM trial WHERE learner_id = ? AND NOT (undone = 0 AND {ACTIVE}) AND revision <= ?",
+        [facts.revision],
+    )
+    return {_line_id(facts, number, uid): number for number, uid in rows}
+
+
+def _line_id(facts: Facts, number: int, uid: str) -> str:
+    return uid or f"{facts.origin}/trial-{number}"
 
 
 def _decoded(form: str, content: str) -> TrialPlan | TrialResults:

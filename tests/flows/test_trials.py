@@ -166,6 +166,13 @@ def test_a_file_that_is_read_again_changes_nothing_and_one_that_grew_adds_its_ce
     undo(context, half.id)
     redo(context, whole.id)
     assert trial_result(context, "trial-1").row.n_cells == 80
+    undo(context, plan.id)
+    assert trials(context) == ()
+    for act, words in (("trial-1", "is undone"), ("2", "is undone"), ("3", "is undone with its plan")):
+        with pytest.raises(UnknownAct, match=f"Trial {act[-1]} {words}\\."):
+            trial_result(context, act)
+    redo(context, plan.id)
+    assert (trial_result(context, "3").row.n_cells, len(trials(context))) == (80, 1)
     assert is_clean(context)
 
 
@@ -228,6 +235,14 @@ def test_results_are_of_an_arm_of_their_plan(context: Context) -> None:
         read_trial(context, results_of(arm="skill:own:other"), plan="trial-1")
     with pytest.raises(UnknownAct):
         read_trial(context, results_of(), plan="trial-9")
+    strict = plan_trial(context, ARM, TASKS, repeats=1, grader="strict", model="large").id
+    cells = [replace(one, model="small") for one in regraded(results_of(), *TRIAL_SIDES, by="lenient").cells]
+    with pytest.raises(InvalidInput, match="graded by strict, as trial-2 plans, got 'lenient'"):
+        read_trial(context, results_of(cells=tuple(cells)), plan=strict)
+    own = tuple(replace(one, graded_by="strict") for one in cells)
+    assert read_trial(context, results_of(cells=own), plan=strict).notes == (
+        "trial-2 plans large, and its runs are of small.",
+    )
 
 
 def test_runs_of_a_plan_teach_nothing_whenever_they_come(context: Context) -> None:

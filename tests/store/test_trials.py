@@ -19,6 +19,7 @@ from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record, reward
 from core.flows.queries import METRICS
+from core.flows.trials.plan import trials
 from core.flows.trials.program import Slot, session_of
 from core.records.run import Run, RunClass
 from core.records.trial import TrialPlan, TrialTask, session_prefix
@@ -41,11 +42,12 @@ def read_cell(session: str, number: int) -> dict[str, object]:
     return {"task": "sums", "repeat": 1 + number // 2, "side": side, "grade": number % 2, "session": session}
 
 
-def reading_line(*sessions: str, name: str = "t1") -> dict[str, object]:
+def reading_line(*sessions: str, name: str = "t1", of: str = "") -> dict[str, object]:
     cells = [read_cell(session, number) for number, session in enumerate(sessions)]
     return {
         "kind": "trial",
         "id": f"elsewhere/{name}",
+        "of": of,
         "results": {"source": "lines", "arm": A, "cells": cells},
     }
 
@@ -255,6 +257,21 @@ def test_facts_and_runs_survive_an_export_an_erasure_and_a_compaction(tmp_path: 
     undo(copy, "import-1")
     assert stored_trials(copy) == []
     assert is_clean(copy)
+
+
+@pytest.mark.parametrize("is_plan_first", [True, False])
+def test_a_reading_is_of_its_plan_in_any_order_and_without_one_of_none(
+    tmp_path: Path, is_plan_first: bool
+) -> None:
+    context = at_one_time(tmp_path / "a.db")
+    both = [plan_line(), reading_line(*READ, of="elsewhere/p1")]
+    for number, line in enumerate(both if is_plan_first else both[::-1]):
+        import_files(context, [lines_file(tmp_path / f"{number}.jsonl", line)])
+        alone = [one.planned for one in trials(context)]
+        assert alone == [is_plan_first or number == 1]
+    assert [(one.trial, one.n_cells) for one in trials(context)] == [(f"trial-{2 - is_plan_first}", 4)]
+    undo(context, f"import-{2 - is_plan_first}")
+    assert trials(context) == ()
 
 
 def stored_trials(context: Context) -> list[object]:

@@ -71,6 +71,7 @@ from core.store.trials import (
     model_days,
     trial_facts,
     trial_runs,
+    undone_trials,
 )
 
 ENVIRONMENT: Final = "environment:"
@@ -255,7 +256,7 @@ def _of_trial(
     """Return the tasks of an earlier trial of an arm, the names of those whose sides differed, and its word."""
     if name is None:
         return (), set(), None
-    trial = _named(_trials(facts), name)
+    trial = _named(facts, _trials(facts), name)
     row = _row(facts, trial)
     earlier = [one.figures for one in row.verdicts if one.figures.arm in ("", arm)]
     pairs = {task.task: task for one in earlier for task in one.tasks}
@@ -372,21 +373,22 @@ def _merged(known: Mapping[CellKey, Cell], results: TrialResults) -> tuple[dict[
 
 
 def _trials(facts: Facts) -> list[_Study]:
-    """Return the trials of a learner, the oldest first."""
-    trials: list[_Study] = []
-    for fact in trial_facts(facts):
-        if isinstance(fact.content, TrialPlan):
-            trials.append(_Study(fact, fact.content))
+    """Return the trials of a learner, the oldest first. Readings of an undone plan are in none."""
+    known, undone = trial_facts(facts), undone_trials(facts)
+    plans = {one.line_id: _Study(one, one.content) for one in known if isinstance(one.content, TrialPlan)}
+    trials = [*plans.values()]
+    for fact in known:
+        if isinstance(fact.content, TrialPlan) or fact.plan in undone:
             continue
-        planned = (one for one in trials if one.plan is not None and one.first.line_id == fact.plan)
-        trial = next(planned, None) or _continued(trials, fact.content)
+        trial = plans.get(fact.plan) or _continued(trials, fact.content)
         if trial is None:
             trial = _Study(fact, None)
             trials.append(trial)
         trial.readings.append(fact)
         trial.latest = fact.content
         trial.cells |= _merged(trial.cells, fact.content)[0]
-    return trials
+    place = {one.number: place for place, one in enumerate(known)}
+    return sorted(trials, key=lambda one: place[one.first.number])
 
 
 def _continued(trials: Sequence[_Study], results: TrialResults) -> _Study | None:
@@ -394,12 +396,20 @@ def _continued(trials: Sequence[_Study], results: TrialResults) -> _Study | None
     return next((one for one in alike if one.goes_on_with(results)), None)
 
 
-def _named(trials: Sequence[_Study], name: str) -> _Study:
+def _named(facts: Facts, trials: Sequence[_Study], name: str) -> _Study:
     """Return the trial of an id such as trial-3, or of its number."""
     number = name.removeprefix("trial-").removeprefix("#")
     for one in trials:
         if number in {str(fact.number) for fact in (one.first, *one.readings)}:
             return one
+    undone = undone_trials(facts)
+    hidden = {str(one): one for one in undone.values()}
+    hidden |= {str(one.number): undone[one.plan] for one in trial_facts(facts) if one.plan in undone}
+    if number in hidden:
+        raise UnknownAct(
+            f"Trial {number} is undone{'' if str(hidden[number]) == number else ' with its plan'}.",
+            next_step=f"It comes back with: armscope redo trial-{hidden[number]}",
+        )
     raise UnknownAct(
         f"There is no trial {name[:80]!r} in this learner.",
         next_step="Use an id that armscope trial list shows.",
@@ -432,7 +442,7 @@ def read_trial(
         named = plan or (None if results.plan is None else str(results.plan))
         stored = replace(results, plan=None, notes=(), arm=arm or results.arm)
         trials = _trials(txn)
-        trial = _continued(trials, stored) if named is None else _planned(trials, named, stored)
+        trial = _continued(trials, stored) if named is None else _planned(txn, trials, named, stored)
         before = {} if trial is None else dict(trial.cells)
         act, (changed, notes) = None, _merged(before, stored)
         if trial is None or before | changed != before:
@@ -440,7 +450,7 @@ def read_trial(
             number = add_trial(txn, TrialLine(id=_OWN, results=stored, of=of), txn.own)
             act = f"trial-{number}"
             txn.audit("trial", act, {"form": "reading"})
-            trial = _named(_trials(txn), act)
+            trial = _named(txn, _trials(txn), act)
         return TrialRead(
             id=act,
             trial=trial.first.id,
@@ -448,7 +458,7 @@ def read_trial(
             n_regraded=sum(before[key].grade != trial.cells[key].grade for key in before),
             n_runs=len(trial_runs(txn, [one.number for one in trial.readings])),
             row=_row(txn, trial),
-            notes=(*results.notes, *notes),
+            notes=(*results.notes, *notes, *_of_other_models(trial)),
         )
 
     if preview:
@@ -456,8 +466,8 @@ def read_trial(
     return context.write("ingest", work, create=True)
 
 
-def _planned(trials: Sequence[_Study], name: str, results: TrialResults) -> _Study:
-    trial = _named(trials, name)
+def _planned(facts: Facts, trials: Sequence[_Study], name: str, results: TrialResults) -> _Study:
+    trial = _named(facts, trials, name)
     if trial.plan is None:
         raise UnknownAct(
             f"Trial {trial.first.id} has no plan.", next_step="Name a plan that armscope trial list shows."
@@ -467,7 +477,20 @@ def _planned(trials: Sequence[_Study], name: str, results: TrialResults) -> _Stu
             f"The results must be of an arm of {trial.first.id} ({', '.join(trial.plan.arms)}), got {results.arm}.",
             next_step="Name the plan that they belong to with --plan; nothing was read.",
         )
+    if others := sorted(
+        {one.graded_by for one in results.cells} - {trial.plan.grader, ""} if trial.plan.grader else ()
+    ):
+        raise InvalidInput(
+            f"The results must be graded by {trial.plan.grader}, as {trial.first.id} plans, got {shown(others[0])}.",
+            next_step="A changed grader is another plan: plan the trial again with it; nothing was read.",
+        )
     return trial
+
+
+def _of_other_models(trial: _Study) -> list[str]:
+    model = "" if trial.plan is None else trial.plan.model
+    others = sorted({one.model for one in trial.cells.values()} - {model, ""}) if model else []
+    return [f"{trial.first.id} plans {model}, and its runs are of {', '.join(others)}."] if others else []
 
 
 # Verdicts
@@ -491,7 +514,7 @@ def trial_result(
     Raises `UnknownAct`.
     """
     with context.reading() as snapshot:
-        one = _named(_trials(snapshot), trial)
+        one = _named(snapshot, _trials(snapshot), trial)
         return TrialStory(
             row=_row(snapshot, one),
             plan=one.plan,
