@@ -423,25 +423,28 @@ class LearnerProtocol(Methods, Blocking):
         known = None if again else self._known_trial(planned(preview=True).plan)
         if known is None:
             new = planned(preview=False)
-            known = str(new.id), new.plan, frozenset[str]()
-        trial, plan, done = known
+            known = str(new.id), new.plan, frozenset[str](), {}
+        trial, plan, done, tried = known
 
         def read(results: TrialResults) -> None:
             self._call(Verbs.read_trial, results=results, plan=trial)
 
-        return missing_runs(plan, named, done, read=read, now_ms=self._now_ms)
+        return missing_runs(plan, named, done, tried, read=read, now_ms=self._now_ms)
 
-    def _known_trial(self, wish: TrialPlan) -> tuple[str, TrialPlan, frozenset[str]] | None:
-        """Return the latest trial of a plan like this, with the tasks whose blocks it has."""
+    def _known_trial(
+        self, wish: TrialPlan
+    ) -> tuple[str, TrialPlan, frozenset[str], Mapping[str, int]] | None:
+        """Return the latest trial of a plan like this, with the tasks whose blocks it has, and its attempts."""
         for row in self._call(Verbs.trials, arm=wish.arms[0]):
-            plan = self._call(Verbs.trial_result, trial=row.trial).plan if row.planned else None
+            story = self._call(Verbs.trial_result, trial=row.trial)
+            plan = story.plan
             if (
                 plan is not None
                 and {*plan.tasks} == {*wish.tasks}
                 and replace(plan, tasks=wish.tasks, seed=wish.seed) == wish
             ):
                 tasks = frozenset(task.task for one in row.verdicts for task in one.figures.tasks)
-                return row.trial, plan, tasks
+                return row.trial, plan, tasks, story.tried
         return None
 
     # Environments

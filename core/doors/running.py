@@ -34,8 +34,8 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R", bound="RunUnderWay[Any]")
 
 _LOG: Final = logging.getLogger("armscope")
-_ATTEMPTS: Final = range(1, 4)
-"""Attempts of a trial's block that has a fault."""
+_ATTEMPTS: Final = 3
+"""Attempts of a trial's block that has a fault, in one loop."""
 
 
 def _harmless(method: Callable[Concatenate[_R, _P], None]) -> Callable[Concatenate[_R, _P], None]:
@@ -418,16 +418,21 @@ def missing_runs(
     plan: TrialPlan,
     tasks: Mapping[str, _T],
     done: Collection[str],
+    tried: Mapping[str, int],
     *,
     read: Callable[[TrialResults], object],
     now_ms: Callable[[], int],
 ) -> Iterator[TrialRun[_T]]:
-    """Yield the runs of a trial whose tasks aren't done; read each block that is whole or has no attempt left."""
+    """Yield the runs of a trial whose tasks aren't done; read each block that is whole or has no attempt left.
+
+    ``tried`` has the attempts that tasks had before.
+    """
     prefix, arm = session_prefix(plan), plan.arms[0]
     every = blocks([one.name for one in plan.tasks], plan.arms, plan.repeats, plan.seed)
     for block in [one for one in every if one[0].task not in done]:
         cells: dict[Slot, dict[str, Any]] = {}
-        while slots := pending([block], cells, _ATTEMPTS):
+        first = 1 + tried.get(block[0].task, 0)
+        while slots := pending([block], cells, range(first, first + _ATTEMPTS)):
             for slot in slots:
                 own = {"session": session_of(prefix, slot), "model": plan.model, "at_ms": now_ms()}
                 cell = slot._asdict() | own

@@ -391,13 +391,17 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrialStory(msgspec.Struct, frozen=True, kw_only=True):
-    """One trial: its row, plan, its price now, readings by the ids of their acts, and the runs of its sessions."""
+    """One trial: its row, plan, its price now, readings by the ids of their acts, and the runs of its sessions.
+
+    ``tried`` has the last attempt of each task with a fault.
+    """
 
     row: TrialRow
     plan: TrialPlan | None
     price: TrialPrice | None
     readings: tuple[str, ...]
     n_runs: int
+    tried: dict[str, int] = {}
 
 
 class TrialRead(msgspec.Struct, frozen=True, kw_only=True):

@@ -515,12 +515,15 @@ def trial_result(
     """
     with context.reading() as snapshot:
         one = _named(snapshot, _trials(snapshot), trial)
+        faulty = {cell.task for cell in one.cells.values() if cell.end == "fault"}
+        attempts = sorted((cell.attempt, cell.task) for cell in one.cells.values() if cell.task in faulty)
         return TrialStory(
             row=_row(snapshot, one),
             plan=one.plan,
             price=None if one.plan is None else _price(snapshot, one.plan),
             readings=tuple(fact.id for fact in one.readings),
             n_runs=len(trial_runs(snapshot, [fact.number for fact in (one.first, *one.readings)])),
+            tried={task: attempt for attempt, task in attempts},
         )
 
 
