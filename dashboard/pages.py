@@ -53,9 +53,7 @@ PAGES: Final[tuple[Page, ...]] = (
         has_chart=True,
         names={address.EVIDENCE_ARM: "arm"},
     ),
-    TRIALS := Page(
-        name="trials", title="Trials and experiments", has_chart=True, names={address.TRIAL: "trial"}
-    ),
+    TRIALS := Page(name="trials", title="Trials", has_chart=True, names={address.TRIAL: "trial"}),
     CONFIDENCE := Page(name="confidence", title="Confidence", has_chart=True),
     SAVINGS := Page(name="savings", title="Savings", has_chart=True),
     RUNS := Page(name="runs", title="Runs"),

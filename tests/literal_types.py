@@ -136,6 +136,7 @@ _OWN_OF_CORE: Final = frozenset(
         "arm.of_hundred",
         "arm.used_in",
         "machine.server",
+        "trials.change",
         "trials.effect",
         "trials.effects",
         "trials.words",

@@ -54,14 +54,16 @@ def verdict(one: TrialVerdict) -> str:
     """Return the verdict of an arm and a model, with its effect, and what limits it."""
     with_model = f" with {one.figures.model}" if one.figures.model else ""
     lead = "Tokens" if one.metric == "cost" else "Success"
-    others = [f"{head}: {words}." for head, words in measures(one).items() if head != lead]
+    others = [f"{head}: {change(*value)}." for head, value in measures(one).items() if head != lead]
     head = f"{one.arm or 'The arm'}{with_model}: {words(one)}. {effect(one)}."
     return " ".join([head, *others, *limits(one)])
 
 
 def words(one: TrialVerdict) -> str:
-    """Return the verdict in words, with the reason for an open one."""
+    """Return the verdict in words, with the reason for an open one; of a plan of cost what it costs."""
     shown = one.figures
+    if one.metric == "cost":
+        return f"{cost_word(one)}, of the past" if one.past is not None else cost_word(one)
     word = f"still {shown.word}" if shown.word == one.retest else shown.word.replace("_", " ")
     if one.retest is not None:
         word += " on these tasks"
@@ -70,6 +72,28 @@ def words(one: TrialVerdict) -> str:
     if shown.why is not None:
         word += f": {WHY[shown.why]}"
     return word if one.past is None else f"{word}, of the past"
+
+
+def cost_word(one: TrialVerdict) -> str:
+    """Return the verdict of a plan of cost, which never says that an arm helps or harms."""
+    limits = one.figures.tokens.limits
+    if one.figures.why in {
+        "one_side",
+        "screen",
+        "another_model",
+        "another_version",
+        "another_grader",
+        "another_day",
+    }:
+        return f"open: {WHY[one.figures.why]}"
+    if limits is None or limits[0] <= 0 <= limits[1]:
+        is_small = limits is not None and max(map(abs, limits)) < one.smallest
+        return (
+            f"no change of cost above {one.smallest:g}%"
+            if is_small
+            else "open: the interval is too wide for a verdict"
+        )
+    return "costs more" if limits[0] > 0 else "costs less"
 
 
 def effect(one: TrialVerdict) -> str:
@@ -85,15 +109,15 @@ def changed(one: TrialVerdict) -> str:
     return change(one.figures.like_these, " points")
 
 
-def measures(one: TrialVerdict) -> dict[str, str]:
-    """Return the known changes of success and cost, which make no verdict together."""
+def measures(one: TrialVerdict) -> dict[str, tuple[Estimate, str]]:
+    """Return the known changes of success and cost with their units, which make no verdict together."""
     shown = one.figures
     known = (
         ("Success", shown.like_these, " points"),
         ("Tokens", shown.tokens, "%"),
         ("Money", shown.money, "%"),
     )
-    return {head: change(value, unit) for head, value, unit in known if value.value is not None}
+    return {head: (value, unit) for head, value, unit in known if value.value is not None}
 
 
 def change(value: Estimate, unit: str) -> str:

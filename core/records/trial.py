@@ -363,7 +363,8 @@ class TrialVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """Figures of one arm and model, and why their verdict is of the past: the arm's text or the model is another.
 
     ``retest`` is the word of the earlier trial whose tasks were tested again.
-    ``arm`` is its key, else the words of the source for it. ``smallest`` is in points of success.
+    ``arm`` is its key, else the words of the source for it. ``smallest`` is in points of success, or per cent of
+    tokens.
     """
 
     trial: str

@@ -6,7 +6,7 @@ Only a trial may say that an arm helps or harms. Effects are points of success, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, cast
+from typing import Final
 
 from core.explained import trials as explained
 from core.explained.table import Table
@@ -71,9 +71,9 @@ def verdict_line(one: TrialVerdict) -> Markdown:
     return f"**{wording.capital(Words(explained.words(one)))}**{with_model}. {signed(explained.effect(one))}."
 
 
-def signed(text: str) -> Words:
+def signed(text: Words) -> Words:
     """Return a change in words, with real minus signs."""
-    return wording.signed_minus(cast("Words", text))  # a change holds numbers and its unit alone
+    return wording.signed_minus(text)
 
 
 TRIALS: Final[Table[TrialRow]] = explained.TRIALS.but(effect=lambda row: signed(explained.effects(row))).only(

@@ -104,7 +104,7 @@ def of_arm(arm: str) -> None:
         table(rows, name="trials of arm")
     how_to_plan(arm)
     reading_form(arm=arm)
-    link(pages.TRIALS, "Trials and experiments")
+    link(pages.TRIALS, "All trials")
 
 
 def used() -> list[Used]:
@@ -169,8 +169,8 @@ def verdict(listed: Sequence[TrialVerdict]) -> None:
         section("Difference by task", wording.literal(note), table=figure.table, key="trial")
         chart(figure, key="trial by task")
     with st.container(horizontal=True, gap="medium"):
-        for head, words in explained.measures(one).items():
-            st.metric(wording.literal(f"{head} of a task"), sentences.signed(words))
+        for head, value in explained.measures(one).items():
+            st.metric(wording.literal(f"{head} of a task"), sentences.signed(explained.change(*value)))
         st.metric("Runs that used it", wording.count(one.figures.n_used))
     muted(wording.literal(" ".join(explained.limits(one))))
 

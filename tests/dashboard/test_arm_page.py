@@ -44,6 +44,7 @@ def test_the_page_says_what_is_believed_and_from_what(open_page: Open, context: 
         "Its break-even",
         "Notes",
         "Does it help?",
+        "Plan a trial",
         "Read results",
         "Where the belief comes from",
         "In or left out",
@@ -66,7 +67,7 @@ def test_the_page_shows_the_versions_of_a_definition_once_it_changed(
         )
     page = open_page("arm", arm=arms[0].key)
     head = "Versions of its definition"
-    assert heads(page)[7] == head
+    assert heads(page)[8] == head
     assert head not in heads(open_page("arm", arm=ARM))
     (table,) = [one.value for one in page.table if "version" in one.value.columns]
     assert [*table["version"]] == [one.version for one in arms]

@@ -6,6 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core import guide
+from dashboard import wording
 from tests.dashboard.conftest import Open, check, heads, texts
 
 
@@ -16,7 +17,7 @@ def links(page: AppTest) -> list[str]:
 def test_without_a_known_topic_it_lists_all(open_page: Open) -> None:
     page = open_page("help")
     assert page.title[0].value.startswith("Choose a topic")
-    assert set(links(page)) >= {topic.title for topic in guide.topics()}
+    assert set(links(page)) >= {wording.literal(topic.title) for topic in guide.topics()}
     assert open_page("help", topic="nonsense").title[0].value.startswith("Choose a topic")
 
 
@@ -24,7 +25,7 @@ def test_without_a_known_topic_it_lists_all(open_page: Open) -> None:
 def test_a_topic_is_shown_with_its_sections(open_page: Open, name: str) -> None:
     page = open_page("help", topic=name)
     (topic,) = [one for one in guide.topics() if one.name == name]
-    assert page.title[0].value == topic.title
+    assert page.title[0].value == wording.literal(topic.title)
     assert set(heads(page)) >= {section.title for section in guide.sections(name)[1:]}
     assert not [text for text in texts(page) if "<!--" in text or ".md)" in text or ".md#" in text]
 

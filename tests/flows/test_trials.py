@@ -293,7 +293,18 @@ def test_every_reason_has_words_and_a_verdict_states_what_limits_it(context: Con
     assert words.startswith(f"{ARM}: {row.verdicts[0].figures.word}. +100")
     assert words.endswith(" ".join([explained.UNPLANNED, explained.ALONE]))
     assert {*get_args(Open)} == explained.WHY.keys()
-    plan = plan_trial(context, ARM, TASKS, metric="cost", smallest=30)
-    cells = [replace(one, tokens=1_100 if one.side == "with" else 1_000) for one in results_of().cells]
+
+
+@pytest.mark.parametrize(
+    ("dear", "words"), [(2.2, "costs more"), (0.4, "costs less"), (1.0, "no change of cost above 60%")]
+)
+def test_a_plan_of_cost_says_what_it_costs_and_never_helps(context: Context, dear: float, words: str) -> None:
+    """Every task is solved with the arm alone, and its runs cost more, less, or the same."""
+    plan = plan_trial(context, ARM, TASKS, metric="cost", smallest=60)
+    cells = [
+        replace(one, tokens=round(1_000 * dear) if one.side == "with" else 1_000, session="")
+        for one in results_of().cells
+    ]
     (cost,) = read_trial(context, results_of(cells=tuple(cells)), plan=plan.id).row.verdicts
-    assert (cost.smallest, explained.effect(cost)[:5]) == (15, "+10% ")
+    assert explained.words(cost) == words
+    assert explained.effect(cost).startswith(f"{100 * (dear - 1):+.0f}% tokens")

@@ -475,7 +475,7 @@ def _planned(facts: Facts, trials: Sequence[_Study], name: str, results: TrialRe
     if results.arm and results.arm not in trial.plan.arms:
         raise InvalidInput(
             f"The results must be of an arm of {trial.first.id} ({', '.join(trial.plan.arms)}), got {results.arm}.",
-            next_step="Name the plan that they belong to with --plan; nothing was read.",
+            next_step="Name the plan that they belong to; nothing was read.",
         )
     if others := sorted(
         {one.graded_by for one in results.cells} - {trial.plan.grader, ""} if trial.plan.grader else ()
@@ -555,7 +555,7 @@ def _verdicts(facts: Facts, trial: _Study, arms: Sequence[str]) -> tuple[TrialVe
             arm=arm or trial.latest.about,
             figures=one,
             metric=metric,
-            smallest=SMALLEST if plan is None or metric == "cost" else plan.smallest,
+            smallest=SMALLEST if plan is None else plan.smallest,
             planned=plan is not None,
             past=_past(facts, arm, one.model, plan, day),
             retest=None if plan is None else plan.retest,
