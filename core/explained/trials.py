@@ -75,7 +75,7 @@ def words(one: TrialVerdict) -> str:
 
 
 def cost_word(one: TrialVerdict) -> str:
-    """Return the verdict of a plan of cost, which never says that an arm helps or harms."""
+    """Return the verdict of a plan of cost."""
     limits = one.figures.tokens.limits
     if one.figures.why in {
         "one_side",
