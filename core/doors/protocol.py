@@ -394,8 +394,8 @@ class LearnerProtocol(Methods, Blocking):
         """Plan a trial, or go on with one, and return its runs: iterate over them and state what each achieved.
 
         ``tasks`` are names, or anything by its name. Each block is stored when it is whole, and the loop goes on with
-        the blocks that are missing. A trial goes on if arm, tasks, repeats, smallest effect and model are the same.
-        ``again`` plans a new one.
+        the blocks that are missing. A block that an exception or ``break`` leaves has used one of three attempts.
+        A trial goes on if arm, tasks, repeats, smallest effect and model are the same. ``again`` plans a new one.
 
         >>> import tempfile
         >>> from core import open_learner

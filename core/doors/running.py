@@ -35,7 +35,7 @@ _R = TypeVar("_R", bound="RunUnderWay[Any]")
 
 _LOG: Final = logging.getLogger("armscope")
 _ATTEMPTS: Final = 3
-"""Attempts of a trial's block that has a fault, in one loop."""
+"""Attempts of a trial's block that has a fault, or whose loop was left."""
 
 
 def _harmless(method: Callable[Concatenate[_R, _P], None]) -> Callable[Concatenate[_R, _P], None]:
@@ -425,18 +425,26 @@ def missing_runs(
 ) -> Iterator[TrialRun[_T]]:
     """Yield the runs of a trial whose tasks aren't done; read each block that is whole or has no attempt left.
 
-    ``tried`` has the attempts that tasks had before.
+    ``tried`` has the attempts that tasks had before. A block whose loop is left is read too, and its run is a fault:
+    so it runs again as a whole, and a failure can't be tried until it succeeds.
     """
     prefix, arm = session_prefix(plan), plan.arms[0]
     every = blocks([one.name for one in plan.tasks], plan.arms, plan.repeats, plan.seed)
     for block in [one for one in every if one[0].task not in done]:
         cells: dict[Slot, dict[str, Any]] = {}
-        first = 1 + tried.get(block[0].task, 0)
-        while slots := pending([block], cells, range(first, first + _ATTEMPTS)):
-            for slot in slots:
-                own = {"session": session_of(prefix, slot), "model": plan.model, "at_ms": now_ms()}
-                cell = slot._asdict() | own
-                yield TrialRun(tasks[slot.task], arm if slot.side == "without" else None, cell)
-                cells[slot] = cell
-        known = tuple(convert(one, Cell) for one in cells.values())
-        read(TrialResults(source="python", cells=known, arm=arm, harness=plan.harness))
+        attempts = range(tried.get(block[0].task, 0) + 1, _ATTEMPTS + 1)
+        try:
+            while slots := pending([block], cells, attempts):
+                for slot in slots:
+                    own = {"session": session_of(prefix, slot), "model": plan.model, "at_ms": now_ms()}
+                    cell = slot._asdict() | own
+                    run = TrialRun(tasks[slot.task], arm if slot.side == "without" else None, cell)
+                    cells[slot] = cell
+                    yield run
+        except GeneratorExit:
+            run.failed("stopped")
+            raise
+        finally:
+            if cells:
+                known = tuple(convert(one, Cell) for one in cells.values())
+                read(TrialResults(source="python", cells=known, arm=arm, harness=plan.harness))

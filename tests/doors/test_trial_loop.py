@@ -40,13 +40,13 @@ def go(
 def test_a_loop_goes_on_with_the_blocks_that_are_missing(learner: Learner) -> None:
     first = go(learner, most=8)
     (row,) = learner.trials()
-    assert (row.n_tasks, row.n_cells) == (1, 6)
+    assert (row.n_tasks, row.n_cells) == (2, 9)
     rest = go(learner)
     assert len(rest) == 12
     assert first[0][0] not in {task for task, _ in rest}
     (row,) = learner.trials()
     figures = row.verdicts[0].figures
-    assert (row.n_cells, figures.n_used) == (18, 9)
+    assert (row.n_cells, figures.n_used) == (21, 9)
     assert {(one.task, one.with_arm, one.without) for one in figures.tasks} == {
         ("easy", 1.0, 1.0),
         ("hard", 1.0, 0.0),
@@ -72,8 +72,27 @@ def test_a_fault_runs_the_block_again_and_three_leave_it_missing(learner: Learne
     assert n_failed == 3
     assert {one.task for one in figures.tasks} == {"easy", "other"}
     assert figures.missing.with_arm == 1
-    assert len(go(learner)) == 6
-    assert {one.task for one in learner.trials()[0].verdicts[0].figures.tasks} == {*TASKS}
+    assert go(learner) == []
+
+
+def test_each_restart_of_a_loop_uses_one_attempt(learner: Learner) -> None:
+    """A run that fails can't be tried until it succeeds: its failures stay, and the block runs again as a whole."""
+
+    def crash(run: TrialRun[str]) -> None:
+        solve(run)
+        if run.task == "hard" and run.hidden is None:
+            raise RuntimeError
+
+    for n_starts in (1, 2, 3):
+        with pytest.raises(RuntimeError):
+            go(learner, crash)
+        (row,) = learner.trials()
+        assert learner.trial_result(row.trial).tried["hard"] == n_starts
+    go(learner, crash)
+    assert go(learner) == []
+    figures = learner.trials()[0].verdicts[0].figures
+    assert {one.task for one in figures.tasks} == {"easy", "other"}
+    assert figures.missing.with_arm >= 1
 
 
 def test_tasks_may_be_anything_by_name(learner: Learner) -> None:
