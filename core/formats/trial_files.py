@@ -51,6 +51,7 @@ OWN_LINES: Final = "armscope-trial"
 PLUGIN_EVAL: Final = "claude-plugin-eval"
 SKILL_CREATOR: Final = "skill-creator"
 _MARK: Final = "armscope_trial"
+_PILOT: Final = "pilot"
 _LINE: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _CELL: Final = msgspec.json.Decoder(Cell)
 _SHOWN_DIGITS: Final = 8
@@ -174,7 +175,12 @@ class Collected(TaskNames):
 
 
 def source_of(head: Head) -> str | None:
-    """Return the name of the file's format, None for another file."""
+    """Return the name of the file's format, None for another file; raise `UnreadableSource` for that of a pilot."""
+    if _MARK in head.keys and _PILOT in head.keys:
+        raise UnreadableSource(
+            "Results must be of a whole trial, got those of a pilot.",
+            next_step="Run the trial without --pilot, and read its results.",
+        )
     if _MARK in head.keys or {"task", "repeat", "side"} <= head.keys:
         return OWN_LINES
     if "cases" in head.keys and {"suite", "schemaVersion"} & head.keys:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import stat
 import subprocess
@@ -199,9 +200,12 @@ def test_limits_faults_and_graders_have_their_ends(desk: Machine) -> None:
     def stream(*events: Mapping[str, Any]) -> str:
         words = "\n".join(json.dumps(one) for one in events)
         desk.write("bin/claude", f"#!/bin/sh\ncat <<'END'\n{words}\nEND\n").chmod(0o755)
-        desk.run(text, "--yes", "--attempts=1", f"--folder=armscope-trial-3/{len(ends)}")
+        folder = f"--folder=armscope-trial-3/{len(ends)}"
+        is_limit = words.endswith('"error_max_turns", "is_error": true}')
+        output = desk.run(text, "--yes", "--attempts=1", folder, status=0 if is_limit else 1)
         path = desk.folder / f"armscope-trial-3/{len(ends)}/results.jsonl"
         (cell, _) = read_results(path).cells
+        assert cell.error in output
         return f"{cell.end} {cell.grade} {cell.error}"
 
     ends: list[str] = []
@@ -214,12 +218,26 @@ def test_limits_faults_and_graders_have_their_ends(desk: Machine) -> None:
         stream({"subtype": "init", "tools": ["mcp__mail__send"]}, {"type": "result", "subtype": "success"})
     )
     ends.append(stream())
+    last = {"type": "result", "subtype": "success"}
+    odd: list[Mapping[str, Any]] = [
+        {"type": "assistant", "message": "hello"},
+        {"type": "assistant", "message": {"content": ["x"]}},
+        {"subtype": "init", "skills": None},
+        {**last, "modelUsage": [1]},
+        {**last, "modelUsage": {"m": {"inputTokens": -1}}},
+        *({**last, "total_cost_usd": cost} for cost in ("x", math.nan, math.inf, -3)),
+    ]
+    for event in odd:
+        ends.append(
+            stream(event) if "subtype" in event and event["subtype"] != "init" else stream(event, last)
+        )
     expected = [
         "limit 0.0 turns",
         "fault None claude: error_max_budget_usd",
         "fault None claude: 429",
         "fault None mcp__mail__send was on",
         "fault None claude: status 0",
+        *["fault None a result that is not in the documented form"] * len(odd),
     ]
     assert ends == expected
     desk.write("tasks/t1/grade", "#!/bin/sh\nexit 7\n").chmod(0o755)
@@ -232,6 +250,10 @@ def test_pilot_runs_are_no_part_of_the_result(desk: Machine) -> None:
     plan = planned(arm, desk.names)
     assert "4 cells" in desk.run(desk.script(plan), "--yes", "--pilot")
     desk.run(desk.script(plan), "--yes")
+    folder = desk.folder / "armscope-trial-3"
+    assert desk.cells() == read_results(folder).cells
+    with pytest.raises(ArmscopeError, match="of a pilot"):
+        read_results(folder / "pilot" / "results.jsonl")
     assert len(desk.cells()) == 8
     assert {one.end for one in desk.cells()} == {"ended"}
 
@@ -293,7 +315,7 @@ def test_the_dry_run_shows_everything_and_starts_nothing(desk: Machine) -> None:
         "2 tasks, 2 repeats, 2 sides",
         "8 runs, 2 at a time",
         "about $4.00",
-        "at most $24.00",
+        "at most $20.00",
         "Hooks in settings: Stop",
         "Hooks are off on both sides",
         'off on both sides (--allow): ["mail"]',
@@ -407,10 +429,50 @@ def test_a_command_reads_the_side_and_writes_one_line(desk: Machine) -> None:
     )
 
 
+def test_a_grader_grades_what_a_command_leaves(desk: Machine) -> None:
+    """Its own program or that of --grade, unless the line has a grade. Without any the run is a fault."""
+    plan = planned(SEARCH, ["t1"], repeats=1)
+    own = "import os\nif not os.environ['ARMSCOPE_WITHOUT']: open('answer.txt', 'w').write('0')\n"
+    null = "open(os.environ['ARMSCOPE_RESULT'], 'w').write('{\"grade\": null}')\n"
+    ends: list[list[tuple[float | None, str]]] = []
+    for agent, options in (
+        (own, {}),
+        (own + null, {}),
+        (own, {"grade": ["false"]}),
+        (own + null.replace("null", "1"), {"grade": ["false"]}),
+        (own, {"tasks": None}),
+        (own + null.replace("null", '0, \\"error\\": \\"turns\\"'), {"tasks": None}),
+        (own + "os.abort()", {}),
+    ):
+        folder = f"armscope-trial-3/{len(ends)}"
+        text = by_command(desk, plan, agent, **options)
+        desk.start(text, "--yes", "--attempts=1", f"--folder={folder}").communicate(timeout=60)
+        cells = read_results(desk.folder / folder / "results.jsonl").cells
+        ends.append([(one.grade, one.error) for one in sorted(cells, key=lambda one: one.side)])
+    assert ends == [
+        [(1.0, ""), (0.0, "")],
+        [(1.0, ""), (0.0, "")],
+        [(0.0, ""), (0.0, "")],
+        [(1.0, ""), (1.0, "")],
+        [(None, "no grade")] * 2,
+        [(0.0, "turns")] * 2,
+        [(None, "no result, status -6")] * 2,
+    ]
+
+
 @pytest.mark.parametrize(
     ("line", "end"),
     [
         ({"error": "turns"}, "limit"),
+        ({"grade": None, "error": "turns"}, "limit"),
+        ({"grade": None}, "fault"),
+        ({"usage": {"input": math.inf}}, "fault"),
+        ({"usage": {"input": -5, "total": 9}}, "fault"),
+        ({"usage": {"output": 2**53 + 2}}, "fault"),
+        ({"usage": {"money": math.nan}}, "fault"),
+        ({"usage": {"money": -3}}, "fault"),
+        ({"calls": SEARCH}, "fault"),
+        ({"error": "\ud800"}, "fault"),
         ({"error": "rate limit"}, "fault"),
         ({"grade": 2}, "fault"),
         ({"grade": "NaN"}, "fault"),
@@ -421,10 +483,42 @@ def test_a_command_reads_the_side_and_writes_one_line(desk: Machine) -> None:
 )
 def test_lines_of_a_command_have_their_ends(desk: Machine, line: Mapping[str, Any], end: str) -> None:
     text = by_command(desk, planned(SEARCH, ["t1"], repeats=1), tasks=None)
-    desk.run(text, "--yes", "--attempts=1", env={"AGENT_LINE": json.dumps(line)})
+    status = int(end == "fault")
+    desk.run(text, "--yes", "--attempts=1", status=status, env={"AGENT_LINE": json.dumps(line)})
     assert {one.end for one in desk.cells()} == {end}
-    if line.get("calls"):
+    if line.get("calls") and end == "ended":
         assert shown(desk.cells())["without"] == {"called"}
+
+
+def test_a_deep_line_and_a_half_line_are_of_their_run_alone(desk: Machine) -> None:
+    write = "import os, time\nopen(os.environ['ARMSCOPE_RESULT'], 'w').write('[' * 100_000)\n"
+    text = by_command(desk, planned(SEARCH, ["t1"], repeats=1), write)
+    assert "documented form" in desk.run(text, "--yes", "--attempts=1", status=1)
+    text = by_command(desk, planned(SEARCH, ["t1"], seed="8"), f"{write}time.sleep(9)")
+    assert "limit time" in desk.run(text, "--yes", "--time=0.5", "--folder=armscope-trial-3/b")
+
+
+def test_a_missing_program_is_refused_before_the_start(desk: Machine) -> None:
+    plan = planned(SEARCH, ["t1"])
+    for options in ({"command": ["no-such-agent"]}, {"command": ["sh"], "grade": ["no-such-grader"]}):
+        output = desk.run(desk.script(plan, harness="command", **options), "--yes", status=2)
+        assert f'The program "{(options.get("grade") or options["command"])[0]}" must be' in output
+    (desk.tasks / "t1" / "grade").unlink()
+    desk.skill("pdf", "")
+    text = desk.script(planned("skill:pdf:main", ["t1"]))
+    assert 'Task "t1" must have a grade program' in desk.run(text, "--yes", status=2)
+    assert not (desk.folder / "armscope-trial-3").exists()
+
+
+def test_a_run_that_rewrites_its_grader_is_refused_by_name(desk: Machine) -> None:
+    cheat = "import os\nopen(os.environ['ARMSCOPE_FOLDER'] + '/grade', 'w').write('#!/bin/sh\\n')\n"
+    for number, agent in enumerate((cheat, cheat + AGENT)):
+        desk.write("tasks/t1/grade", "#!/bin/sh\nfalse\n")
+        text = by_command(desk, planned(SEARCH, ["t1"]), agent)
+        folder = f"--folder=armscope-trial-3/{number}"
+        assert 'Task "t1" must be as planned' in desk.run(text, "--yes", folder, status=2)
+        path = desk.folder / f"armscope-trial-3/{number}/results.jsonl"
+        assert len(path.read_text().splitlines()) == 1
 
 
 def test_names_are_data(tmp_path: Path) -> None:
@@ -465,6 +559,7 @@ def test_a_stopped_trial_goes_on(desk: Machine) -> None:
     logs = desk.folder / "armscope-trial-3" / "logs"
     while not logs.exists() or len(list(logs.iterdir())) < 2:
         time.sleep(0.05)
+    assert "must not be under way" in desk.run(text, "--yes", status=2)
     process.terminate()
     assert "goes on" in process.communicate(timeout=30)[0]
     assert process.returncode == 130

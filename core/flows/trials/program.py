@@ -28,6 +28,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+if sys.platform != "win32":
+    import fcntl
+
 CONFIG: Final = "{}"
 """The plan and its setup, as JSON."""
 READ_ONLY: Final = ("Agent", "Glob", "Grep", "LSP", "Read", "Skill", "ToolSearch", "WaitForMcpServers")
@@ -38,6 +41,10 @@ PILOT: Final = 100
 """The attempt that is no part of the result."""
 HIDDEN: Final = ("prompt.md", "grade")
 """Files of a task's folder that the agent does not get."""
+MOST_TOKENS: Final = 10**12
+MOST_DOLLARS: Final = 10**6
+ODD: Final = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""Errors of a line or an event that is not in the documented form."""
 COUNTS: Final = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
 Values = dict[str, Any]
 
@@ -107,6 +114,23 @@ def parsed(text: str) -> Values:
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def amount(value: Any, most: float) -> float:  # noqa: ANN401 - a member of JSON
+    """Return a number of a result, 0 for none; raise `ValueError` unless it is one from 0 to ``most``."""
+    if not isinstance(value or 0, int | float) or not 0 <= (value or 0) <= most:
+        raise ValueError
+    return float(value or 0)
+
+
+def tokens_of(counts: Iterable[Any]) -> int | None:
+    """Return the sum of counts of tokens; None where it is 0."""
+    return int(amount(sum(amount(one, MOST_TOKENS) for one in counts), MOST_TOKENS)) or None
+
+
+def pico_of(dollars: Any) -> int | None:  # noqa: ANN401 - a member of JSON
+    """Return millionths of a millionth of a dollar; None where they are unknown."""
+    return None if dollars is None else round(amount(dollars, MOST_DOLLARS) * 1e12)
 
 
 def digest_of(folder: Path) -> str:
@@ -213,7 +237,15 @@ def error_of(status: int | None, last: Values) -> str:
 def ended(error: str) -> Values:
     """Return the end of a cell: by itself, by a limit of the task, or by a fault."""
     end = "limit" if error in LIMITS else "fault" if error else "ended"
-    return {"error": error[:200] or None, "end": end}
+    return {"error": error[:200].encode(errors="replace").decode() or None, "end": end}
+
+
+def need(program: str, folder: Path) -> None:
+    """Refuse a program that can't be run. One with a folder in its name is looked for as a run would."""
+    if shutil.which(str(folder / program) if "/" in program else program) is None:
+        raise Refused(
+            f"The program {json.dumps(program)} must be one that can be run, and is not there. Install it."
+        )
 
 
 # The trial
@@ -259,13 +291,31 @@ class Trial:
             for rule in way.get("deny", ()):
                 if not (rule in READ_ONLY or rule.startswith("Agent(") or self.is_on(rule)):
                     raise Refused(f"{json.dumps(arm)} is off on both sides. Turn it on: --allow {rule}")
-        for task, sides in self.sides() if self.config["folder"] else ():
-            if digest_of(task_folder(self.config["folder"], task)) != self.config["digests"][task]:
-                raise Refused(f"Task {json.dumps(task)} must be as planned, and has changed. Plan it again.")
+        for task, sides in self.sides():
+            self._same(task)
+            grader = self._grader(task) if self.config["harness"] == "claude" else self.config["grade"]
+            if not grader and self.config["harness"] == "claude":
+                raise Refused(f"Task {json.dumps(task)} must have a grade program, and has none. Add it.")
             for out in sides:
                 with tempfile.TemporaryDirectory() as scratch:
-                    self._prepare(task, Path(scratch, "task"), out)
-                    self.prints[task, out] = digest_of(Path(scratch, "task"))
+                    target = Path(scratch, "task")
+                    self._prepare(task, target, out)
+                    for program in (*self.config["command"][:1], *grader[:1]):
+                        need(program, target)
+                    if self.config["folder"]:
+                        self.prints[task, out] = digest_of(target)
+
+    def _same(self, task: str) -> None:
+        """Refuse a task that has changed: a run might have rewritten its grader."""
+        root = self.config["folder"]
+        if root and digest_of(task_folder(root, task)) != self.config["digests"][task]:
+            raise Refused(f"Task {json.dumps(task)} must be as planned, and has changed. Plan it again.")
+
+    def _grader(self, task: str) -> list[str]:
+        """Return the words of the command that grades a task; empty for none."""
+        own = Path(self.config["folder"], task, "grade")
+        is_own = bool(self.config["folder"]) and own.is_file()
+        return self.config["grade"] or ([str(own)] if is_own else [])
 
     def show(self) -> None:
         """Print what a start would run, and what is off on both sides."""
@@ -283,7 +333,8 @@ class Trial:
         say(f"{n_runs} runs, {config['workers']} at a time.")
         if config["price_usd"] is not None:
             say(f"By recorded runs the price is about ${n_runs * config['price_usd']:.2f}.")
-        say(f"By the limit of each run the price is at most ${n_runs * options.money:.2f}.")
+        most = min(n_runs * len(self.attempts) * options.money, options.total_money)
+        say(f"By the limits of the runs the price is at most ${most:.2f}.")
         say(f"Limits of each run: ${options.money:g}, {options.turns} turns, {options.time:g} seconds.")
         say(f"Limits of all runs: ${options.total_money:g}, {options.total_time:g} seconds.")
         if config["harness"] == "claude":
@@ -298,11 +349,21 @@ class Trial:
     # Results
 
     def open(self) -> None:
-        """Make the private folder, and read what has run before. A cell that began and has no line is a fault."""
+        """Make the private folder, and read what has run before. A cell that began and has no line is a fault.
+
+        A second start at the same time is refused.
+        """
         if self.folder.is_symlink():
             raise Refused(f"{self.folder} must be a folder, and is a link. Name another one with --folder.")
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder.chmod(0o700)
+        lock = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)  # until the program ends
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Refused(
+                f"Another start must not be under way in {self.folder}. Wait for its end."
+            ) from None
         (self.folder / "logs").mkdir(exist_ok=True)
         (self.folder / ".gitignore").write_text("*\n", encoding="utf-8")
         begun, lines = {path.name for path in (self.folder / "logs").iterdir()}, self._lines()
@@ -311,7 +372,7 @@ class Trial:
         if not lines:
             arm = self.config["arms"][0] if len(self.config["arms"]) == 1 else ""
             header = {"plan": self.config["plan"], "arm": arm, "harness": self.config["harness"]}
-            self._append({"armscope_trial": 1, **header})
+            self._append({"armscope_trial": 1, **header, **({"pilot": True} if self.options.pilot else {})})
         self.cells = {Slot(*(line[name] for name in Slot._fields)): line for line in lines[1:]}
         for attempt in self.attempts:
             for slot in (slot._replace(attempt=attempt) for block in self.blocks for slot in block):
@@ -358,8 +419,20 @@ class Trial:
         say(
             f"{len(self.cells)} cells, {faults} of them with a fault. ${self.spent():.2f}, ${price:.4f} each."
         )
-        say(self.stop or f"Read them: armscope trial read {self.folder / 'results.jsonl'}")
-        return 1 if self.stop else 0
+        n_left = sum(map(self._is_left, self.blocks))
+        if n_left and not self.stop:
+            say(f"Tasks without a whole attempt: {n_left}. Go on with a higher --attempts.")
+        read = f"Read them: armscope trial read {self.folder / 'results.jsonl'}"
+        say(
+            self.stop
+            or ("These are no results: a pilot shows the price alone." if self.options.pilot else read)
+        )
+        return 1 if n_left else 0
+
+    def _is_left(self, block: Sequence[Slot]) -> bool:
+        """Return whether no attempt of a block is whole."""
+        every = [[self.cells.get(one._replace(attempt=n)) for one in block] for n in self.attempts]
+        return not any(all(one and one["end"] != "fault" for one in cells) for cells in every)
 
     def spent(self) -> float:
         """Return the US dollars of all runs."""
@@ -384,13 +457,15 @@ class Trial:
         except OSError as problem:
             cell = ended(f"script: {problem.strerror}")
         self._keep(slot, ended("stopped") if self.stop.startswith("Stopped") else cell)
-        say(f"{len(self.cells)}: {json.dumps(list(slot))} {cell['end']} {cell.get('grade')}")
+        words = cell.get("error") or cell.get("grade")
+        say(f"{len(self.cells)}: {json.dumps(list(slot))} {cell['end']} {words}")
 
     def _cell(self, slot: Slot) -> Values:
         """Run the agent in a fresh copy of the task's folder, and grade what it leaves."""
         out = self.out_of(slot)
         with tempfile.TemporaryDirectory(prefix="armscope-") as name:
             target = Path(name).resolve() / "task"
+            self._same(slot.task)
             self._prepare(slot.task, target, out)
             if self.prints and digest_of(target) != self.prints[slot.task, out]:
                 return ended("copy")
@@ -398,7 +473,13 @@ class Trial:
             way = self.config["ways"][slot.arm or self.config["arms"][0]]
             is_there = "file" in way and part_in(target, way) is not None
             run = self._claude if self.config["harness"] == "claude" else self._command
-            cell = run(slot, way, target)
+            try:
+                cell = run(slot, way, target)
+                if cell["end"] != "fault" and cell.get("grade") is None:
+                    cell |= self._graded(slot, target, cell["end"])
+            except ODD:
+                cell = ended("a result that is not in the documented form")
+            self._same(slot.task)
             if self.config["halves"]:  # a cell has the presence of one arm
                 cell |= {"presence": None, "used": None}
             elif "file" in way and cell.get("presence") != "called":
@@ -460,26 +541,27 @@ class Trial:
     def _command(self, slot: Slot, way: Values, target: Path) -> Values:
         log = self.folder / "logs" / self.session(slot)
         status = self._start(self.config["command"], log, target, self._env(slot, target))
-        line = result_in(target)
-        if not line:
-            return ended("time" if status is None else f"no result, status {status}")
-        try:
-            return self._result(line, way, "time" if status is None else "")
-        except (TypeError, ValueError, AttributeError):
-            return ended("a result that is not in the documented form")
+        line: Values = {}
+        with contextlib.suppress(*(ODD if status is None else ())):  # its time may end within the line
+            line = result_in(target)
+        return self._result(line, way, status)
 
-    def _result(self, line: Values, way: Values, error: str) -> Values:
-        """Return the members of a cell from the line that a command wrote."""
-        grade, usage = line.get("grade"), line.get("usage") or {}
-        if grade is not None and not 0 <= float(grade) <= 1:
-            raise ValueError
-        cell = ended(str(line.get("error") or error))
-        cell["grade"] = None if grade is None or cell["end"] == "fault" else float(grade)
-        parts = [int(usage.get(name) or 0) for name in ("input", "output", "cache_read", "cache_write")]
-        cell["tokens"] = int(usage.get("total") or 0) or sum(parts) or None
-        cell["money_pico"] = None if usage.get("money") is None else round(float(usage["money"]) * 1e12)
-        if line.get("calls") is not None:
-            cell |= presence(way["names"], line.get("listed"), map(str, line["calls"]))
+    def _result(self, line: Values, way: Values, status: int | None) -> Values:
+        """Return the members of a cell from the line that a command wrote; it may leave the grade to the grader."""
+        if status and not line:
+            return ended(f"no result, status {status}")
+        grade, usage, calls = line.get("grade"), line.get("usage") or {}, line.get("calls")
+        cell = ended(str(line.get("error") or ("time" if status is None else "")))
+        cell["grade"] = None if grade is None or cell["end"] == "fault" else amount(grade, 1)
+        parts = (usage.get(name) for name in ("input", "output", "cache_read", "cache_write"))
+        summed = tokens_of(parts)
+        cell["tokens"] = tokens_of([usage.get("total")]) or summed
+        cell["money_pico"] = pico_of(usage.get("money"))
+        if calls is not None:
+            listed = line.get("listed")
+            if not isinstance(calls, list) or not isinstance(listed, list | None):
+                raise TypeError
+            cell |= presence(way["names"], listed, map(str, calls))
         return cell
 
     # The harness claude
@@ -516,15 +598,14 @@ class Trial:
         argv += [f"--model={self.config['model']}"] if self.config["model"] else []
         folder, log = task_folder(self.config["folder"], slot.task), self.folder / "logs" / self.session(slot)
         status = self._start(argv, log, target, {}, str(folder / "prompt.md"))
-        cell = self._session(log.read_text(encoding="utf-8", errors="replace"), slot, way, status)
-        return cell if cell["end"] == "fault" else {**cell, **self._graded(slot, folder, target)}
+        return self._session(log.read_text(encoding="utf-8", errors="replace"), slot, way, status)
 
     def _session(self, printed: str, slot: Slot, way: Values, status: int | None) -> Values:
         """Return the members of a cell from the events of a session."""
         events = [*map(parsed, printed.splitlines())]
         start = next((one for one in events if one.get("subtype") == "init"), {})
         last = next((one for one in reversed(events) if one.get("type") == "result"), {})
-        listed, cost = listed_in(start), last.get("total_cost_usd")
+        listed = listed_in(start)
         others = [one for one in listed if one.startswith("mcp__") and not self.is_on(one)]
         models = (last.get("modelUsage") or {}).values()
         # The list of agents may name those that a deny rule keeps from the model.
@@ -534,15 +615,18 @@ class Trial:
         return {
             "model": start.get("model"),
             "version": start.get("claude_code_version"),
-            "tokens": sum(int(one.get(name) or 0) for one in models for name in COUNTS) or None,
-            "money_pico": None if cost is None else round(cost * 1e12),
+            "tokens": tokens_of(one.get(name) for one in models for name in COUNTS),
+            "money_pico": pico_of(last.get("total_cost_usd")),
             **presence(way["names"], None if is_blind else listed, calls_in(events)),
             **ended(f"{others[0]} was on" if others else error_of(status, last)),
         }
 
-    def _graded(self, slot: Slot, folder: Path, target: Path) -> Values:
+    def _graded(self, slot: Slot, target: Path, end: str) -> Values:
         """Return the grade of what an agent left: from the grader's line, else 1 for its status 0 and 0 for 1."""
-        argv, log = self.config["grade"] or [str(folder / "grade")], f"logs/{self.session(slot)}.grade"
+        self._same(slot.task)
+        argv, log = self._grader(slot.task), f"logs/{self.session(slot)}.grade"
+        if not argv:
+            return {} if end == "limit" else ended("no grade")
         status = self._start(argv, self.folder / log, target, self._env(slot, target))
         line = result_in(target)
         grade = line.get("grade") if line else {0: 1.0, 1: 0.0}.get(-1 if status is None else status)
@@ -552,9 +636,12 @@ class Trial:
 
 
 def result_in(target: Path) -> Values:
-    """Return the line that a command or a grader wrote; empty for none."""
+    """Return the line that a command or a grader wrote; empty for none. One that is no object raises an error."""
     path = target.parent / "result.json"
-    return parsed(path.read_text(encoding="utf-8", errors="replace")) if path.is_file() else {}
+    line = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    if not isinstance(line, dict):
+        raise TypeError
+    return line
 
 
 def kill(process: int) -> None:

@@ -55,6 +55,12 @@ def script(
     if not (command if harness == "command" else tasks):
         needed = "command" if harness == "command" else "folder of tasks"
         raise InvalidInput(f"The harness {harness} must have a {needed}, got none.", next_step="Name it.")
+    if tasks is not None and tasks.is_file():
+        with_folders = "Make a folder for each task, and plan the trial of them."
+        raise InvalidInput(
+            f"--tasks must be a folder with a folder for each task, got the file {shown(str(tasks))}.",
+            next_step="Leave --tasks out: the plan has the names." if harness == "command" else with_folders,
+        )
     root = "" if tasks is None else str(tasks.absolute())
     try:
         folders = {one.name: program.task_folder(root, one.name) for one in plan.tasks if root}
