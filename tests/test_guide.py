@@ -105,6 +105,8 @@ def test_the_readme_is_short() -> None:
 
 def test_every_file_is_a_topic() -> None:
     assert {path.stem for path in guide.path_of("start").parent.glob("*.md")} == set(TOPICS)
+    table = text_of(README).partition("`armscope help` lists the topics.")[2]
+    assert [name for name in TOPICS if f"[{name}](core/guide/{name}.md)" not in table] == []
 
 
 @every_topic

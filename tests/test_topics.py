@@ -81,6 +81,7 @@ QUESTIONS: dict[tuple[str, str], str] = {
     ("promises", "Undo"): "how do I undo; take it back; mistakes; revert",
     ("promises", "Once, and for good"): "idempotency; idempotent; Idempotency-Key; duplicate requests",
     ("promises", "Erasure"): "GDPR; delete data; erasure",
+    ("does-it-help", "Does it help?"): "does my skill help; does this skill help; does it help",
     # Clients
     ("proxy", "MCP proxy"): "MCP proxy; mcp proxy",
     ("claude-code", "Claude Code"): "Claude Code",

@@ -245,6 +245,18 @@ def test_learners_are_apart(filled: Shell, tmp_path: Path, monkeypatch: pytest.M
 # Errors
 
 
+def test_the_script_of_a_trial_is_a_new_file(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "names").write_text("one\ntwo\n", encoding="utf-8")
+    document(shell("trial", "plan", "tool:web:search", "--tasks", "names", "--json"))
+    write = ("trial", "script", "1", "--harness", "command", "--command", "true", "--json")
+    assert "Leave --tasks out" in error(shell(*write, "--tasks", "names"), 1, "invalid_input")["next"]
+    document(shell(*write))
+    assert "--to" in error(shell(*write), 1, "invalid_input")["next"]
+
+
 @pytest.mark.parametrize("what", BAD)
 def test_bad_input_is_a_clear_error_and_changes_nothing(filled: Shell, tmp_path: Path, what: str) -> None:
     (tmp_path / "malformed").write_text('{"kind": "run", ', encoding="utf-8")
