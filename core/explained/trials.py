@@ -19,7 +19,7 @@ WHY: Final[Mapping[str, str]] = {
     "few_tasks": "planned tasks are left, or there are too few tasks",
     "wide": "the interval is too wide for a verdict",
     "missing": "the missing runs could change the verdict",
-    "not_followed": "the arm was not as its side needs it in more than a tenth of the runs",
+    "not_followed": "in over a tenth of a side's runs the arm was not as planned, or nothing shows it",
     "not_used": "these tasks hardly call on it",
     "could_not_tell": "these tasks are too easy or too hard to show a difference",
     "one_side": "only one side has runs",
@@ -53,7 +53,7 @@ def in_force(rows: Iterable[TrialRow]) -> list[TrialVerdict]:
 def verdict(one: TrialVerdict) -> str:
     """Return the verdict of an arm and a model, with its effect, and what limits it."""
     with_model = f" with {one.figures.model}" if one.figures.model else ""
-    lead = "Tokens" if one.metric == "cost" else "Success"
+    lead = "Tokens of a task" if one.metric == "cost" else "Success of a task"
     others = [f"{head}: {change(*value)}." for head, value in measures(one).items() if head != lead]
     head = f"{one.arm or 'The arm'}{with_model}: {words(one)}. {effect(one)}."
     return " ".join([head, *others, *limits(one)])
@@ -113,11 +113,14 @@ def measures(one: TrialVerdict) -> dict[str, tuple[Estimate, str]]:
     """Return the known changes of success and cost with their units, which make no verdict together."""
     shown = one.figures
     known = (
-        ("Success", shown.like_these, " points"),
-        ("Tokens", shown.tokens, "%"),
-        ("Money", shown.money, "%"),
+        ("Success of a task", shown.like_these, " points"),
+        ("Success of these tasks alone", shown.these, " points"),
+        ("Tokens of a task", shown.tokens, "%"),
+        ("Money of a task", shown.money, "%"),
     )
-    return {head: (value, unit) for head, value, unit in known if value.value is not None}
+    return {
+        head: (value, unit) for head, value, unit in known if value is not None and value.value is not None
+    }
 
 
 def change(value: Estimate, unit: str) -> str:
@@ -161,6 +164,8 @@ def limits(one: TrialVerdict) -> list[str]:
         )
         if counts.with_arm or counts.without
     ]
+    if shown.whole_only is not None and shown.whole_only.value is not None:
+        sentences.append(f"Whole blocks alone show {change(shown.whole_only, ' points')}.")
     if shown.left_out_checks:
         names = ", ".join(shown.left_out_checks)
         sentences.append(f"Left out of the grade, as only one side can pass them: {names}.")
@@ -239,7 +244,7 @@ def _size(smallest: float, one: TasksNeeded) -> str:
 
 def _tasks(pair: tuple[int | None, int | None]) -> str:
     """Return a range of tasks."""
-    even, varied = ("more than 3,000" if one is None else f"{one:,}" for one in pair)
+    even, varied = ("more than 5,000" if one is None else f"{one:,}" for one in pair)
     return f"{even} tasks" if even == varied else f"{even} to {varied} tasks"
 
 

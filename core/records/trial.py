@@ -40,7 +40,7 @@ TrialWord = Literal["helps", "harms", "no_difference", "open"]
 End = Literal["ended", "limit", "fault"]
 """End of a cell: by itself; by a limit that belongs to the task; by a fault outside the agent, so it is missing."""
 Presence = Literal["called", "loaded", "listed", "absent", "unknown"]
-"""The arm in a cell: each word but the last two includes the next."""
+"""The arm in a cell: *called* implies *loaded*, and *loaded* implies *listed*."""
 Open = Literal[
     "few_tasks",
     "wide",

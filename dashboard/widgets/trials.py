@@ -170,7 +170,7 @@ def verdict(listed: Sequence[TrialVerdict]) -> None:
         chart(figure, key="trial by task")
     with st.container(horizontal=True, gap="medium"):
         for head, value in explained.measures(one).items():
-            st.metric(wording.literal(f"{head} of a task"), sentences.signed(explained.change(*value)))
+            st.metric(wording.literal(head), sentences.signed(explained.change(*value)))
         st.metric("Runs that used it", wording.count(one.figures.n_used))
     muted(wording.literal(" ".join(explained.limits(one))))
 

@@ -41,6 +41,7 @@ def test_one_trial_shows_its_verdict_tasks_and_counts(open_page: Open, context: 
     page = open_page("trials", trial="trial-1")
     assert "helps" in page.title[0].value
     assert any("+100" in text for text in texts(page))
+    assert [one.label for one in page.metric if one.label.startswith("Success of these")]
     (chart,) = page.get("plotly_chart")
     bars = json.loads(chart.proto.spec)["data"][0]
     assert len(bars["hovertext"]) == len(TASKS)

@@ -283,7 +283,10 @@ def grade_of(cell: Cell, left_out: frozenset[str] = frozenset()) -> float | None
 
 
 def _left_out(cells: Sequence[Cell]) -> frozenset[str]:
-    """Return the checks that only one side has; where others are left, also those that one side alone passes."""
+    """Return the checks that only one side has.
+
+    Where others are left, also those that one side alone passes, or that equal the use of the arm.
+    """
     cells = [one for one in cells if one.checks and grade_of(one) is not None]
     tasks = {side: {one.task for one in cells if one.side == side} for side in TRIAL_SIDES}
     shared = tasks["with"] & tasks["without"]
@@ -386,6 +389,9 @@ def _unit(compared: ArmPairs, name: str) -> Sequence[float]:
 
 
 def _followed(cell: Cell) -> int:
-    """Return the score of a run. Where nothing is known of it, it did not follow; its calls alone may not show it."""
+    """Return the score of a run, which did not follow where neither its presence nor its calls are known.
+
+    Where only its calls are known, and there were none on the side with the arm, it counts as neither.
+    """
     followed = was_followed(cell)
     return _FOLLOWED[False if followed is None and cell.used is None else followed]
