@@ -223,6 +223,7 @@ def test_limits_faults_and_graders_have_their_ends(desk: Machine) -> None:
         {"type": "assistant", "message": "hello"},
         {"type": "assistant", "message": {"content": ["x"]}},
         {"subtype": "init", "skills": None},
+        {"subtype": "init", "model": 5},
         {**last, "modelUsage": [1]},
         {**last, "modelUsage": {"m": {"inputTokens": -1}}},
         *({**last, "total_cost_usd": cost} for cost in ("x", math.nan, math.inf, -3)),

@@ -457,7 +457,7 @@ class Trial:
         except OSError as problem:
             cell = ended(f"script: {problem.strerror}")
         self._keep(slot, ended("stopped") if self.stop.startswith("Stopped") else cell)
-        words = cell.get("error") or cell.get("grade")
+        words = json.dumps(cell.get("error") or cell.get("grade")).strip('"')
         say(f"{len(self.cells)}: {json.dumps(list(slot))} {cell['end']} {words}")
 
     def _cell(self, slot: Slot) -> Values:
@@ -605,7 +605,9 @@ class Trial:
         events = [*map(parsed, printed.splitlines())]
         start = next((one for one in events if one.get("subtype") == "init"), {})
         last = next((one for one in reversed(events) if one.get("type") == "result"), {})
-        listed = listed_in(start)
+        listed, names = listed_in(start), (start.get("model"), start.get("claude_code_version"))
+        if not all(isinstance(one, str | None) for one in names):
+            raise TypeError
         others = [one for one in listed if one.startswith("mcp__") and not self.is_on(one)]
         models = (last.get("modelUsage") or {}).values()
         # The list of agents may name those that a deny rule keeps from the model.
@@ -613,8 +615,8 @@ class Trial:
         waits = any(one.get("status") == "pending" for one in start.get("mcp_servers", ()))
         is_blind = is_blind or not start or (waits and way["names"][-1].startswith("mcp__"))
         return {
-            "model": start.get("model"),
-            "version": start.get("claude_code_version"),
+            "model": names[0],
+            "version": names[1],
             "tokens": tokens_of(one.get(name) for one in models for name in COUNTS),
             "money_pico": pico_of(last.get("total_cost_usd")),
             **presence(way["names"], None if is_blind else listed, calls_in(events)),
