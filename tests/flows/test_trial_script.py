@@ -501,7 +501,7 @@ def test_a_deep_line_and_a_half_line_are_of_their_run_alone(desk: Machine) -> No
     write = "import os, time\nopen(os.environ['ARMSCOPE_RESULT'], 'w').write('[' * 100_000)\n"
     text = by_command(desk, planned(SEARCH, ["t1"], repeats=1), write)
     assert "documented form" in desk.run(text, "--yes", "--attempts=1", status=1)
-    text = by_command(desk, planned(SEARCH, ["t1"], seed="8"), f"{write}time.sleep(9)")
+    text = by_command(desk, planned(SEARCH, ["t1"], seed="8"), f"{write}time.sleep(9)", tasks=None)
     assert "limit time" in desk.run(text, "--yes", "--time=0.5", "--folder=armscope-trial-3/b")
 
 
@@ -586,7 +586,7 @@ def test_a_stopped_trial_goes_on(desk: Machine) -> None:
 
 
 def test_limits_of_time_and_of_all_runs_hold(desk: Machine) -> None:
-    text = by_command(desk, planned(SEARCH, desk.names), f"import time\ntime.sleep(9)\n{AGENT}")
+    text = by_command(desk, planned(SEARCH, desk.names), f"import time\ntime.sleep(9)\n{AGENT}", tasks=None)
     began = time.monotonic()
     desk.run(text, "--yes", "--time=0.2")
     assert time.monotonic() - began < 9
