@@ -38,6 +38,11 @@ ALONE: Final = "The harness ran the arm alone, without your other tools."
 UNPLANNED: Final = "These are observed pairs, and their order is unknown."
 _CANDIDATE: Final = 0.05
 """Chance of so large an effect in random halves, if the arm had none, up to which the arm is a candidate."""
+_RETEST: Final = (
+    "A retest begins with the tasks whose sides differed. "
+    "It alone may say that the arm still helps on these tasks, and it never says that there is no difference."
+)
+_HALVES: Final = "Random halves name candidates alone. Each candidate needs a trial of its own."
 NO_CELLS: Final = "No results yet."
 
 
@@ -218,6 +223,8 @@ def planned(answer: TrialPlanned) -> list[str]:
     lines = [
         f"{number_of(len(plan.tasks), 'task')}, {number_of(plan.repeats, 'repeat')}, "
         f"{number_of(price.n_cells, 'run')} on all sides. More tasks help more than more repeats.",
+        *([_RETEST] if plan.retest else []),
+        *([_HALVES] if plan.halves else []),
         *(_size(plan.smallest, one) for one in answer.needed),
         f"The spread between tasks is that of {number_of(answer.spread_tasks, 'recorded task')}."
         if answer.spread_tasks

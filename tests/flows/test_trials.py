@@ -26,6 +26,7 @@ from core.records.trial import (
     TRIAL_SIDES,
     Cell,
     Open,
+    TrialOptions,
     TrialResults,
     TrialSide,
     TrialTask,
@@ -75,6 +76,19 @@ def test_a_retest_takes_flipped_tasks_first_and_never_shows_no_difference(tmp_pa
     assert again.plan.retest == "helps"
     helps = read_trial(context, first, plan=again.id).row
     assert explained.verdicts(helps)[0].startswith(f"{ARM}: still helps on")
+    ways: TrialOptions = {"model": "large", "grader": "strict", "grader_digest": "d1", "harness": "claude"}
+    planned = plan_trial(context, ARM, TASKS, repeats=1, smallest=30, metric="cost", **ways).id
+    own = [replace(one, model="large") for one in same]
+    kept = plan_trial(
+        context, ARM, retest=read_trial(context, replace(first, cells=tuple(own)), plan=planned).trial
+    )
+    assert {name: getattr(kept.plan, name) for name in ways} == ways
+    assert (kept.plan.repeats, kept.plan.smallest, kept.plan.metric) == (1, 30, "cost")
+    other = plan_trial(context, ARM, retest=planned, grader="mild", repeats=2).plan
+    assert (other.grader, other.grader_digest, other.repeats, other.metric) == ("mild", "", 2, "cost")
+    assert "still helps on these tasks" in explained.planned(kept)[1]
+    halves = plan_trial(context, ARM, TASKS, each=["skill:own:b"], halves=True)
+    assert explained.planned(halves)[1].startswith("Random halves name candidates alone.")
     many = [TrialTask(name=f"t{n}") for n in range(400)]
     equal = plan_trial(context, ARM, many, retest=earlier, smallest=50)
     assert equal.plan.tasks[0].name in flipped

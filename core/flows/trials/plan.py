@@ -80,6 +80,8 @@ _PROMPT: Final = "prompt.md"
 _RECENT_DAYS: Final = 30
 _SOLVED: Final = 0.5
 _MOST_TASK_BYTES: Final = 16 << 20
+_KEPT: Final = ("repeats", "smallest", "metric", "model", "harness", "grader", "grader_digest")
+"""Fields that a retest takes over from the plan before it."""
 _OWN: Final = "own"
 """Id of a line of this learner, whose facts have none."""
 _NO_RESULTS: Final = TrialResults(source="", cells=())
@@ -162,17 +164,21 @@ def plan_trial(
         str | None, Meta(description="The tasks of recorded episodes of this environment.")
     ] = None,
     each: Annotated[Sequence[str], Meta(description="Leave out each of these arms in turn, too.")] = (),
-    repeats: Annotated[int, Meta(description="Runs of each task on each side.")] = 3,
+    repeats: Annotated[int | None, Meta(description="Runs of each task on each side. Default: 3.")] = None,
     smallest: Annotated[
-        float, Meta(description="Smallest effect of interest: points of success, or per cent of cost.")
-    ] = 15.0,
-    metric: Annotated[Metric, Meta(description="What the trial compares.")] = "success",
+        float | None,
+        Meta(description="Smallest effect of interest: points of success, or per cent of cost. Default: 15."),
+    ] = None,
+    metric: Annotated[Metric | None, Meta(description="What the trial compares. Default: success.")] = None,
     halves: Annotated[
         bool, Meta(description="Leave out a random half of the arms on each side, to find candidates.")
     ] = False,
     retest: Annotated[
         str | None,
-        Meta(description="Test the tasks of this trial again, those first whose sides differed."),
+        Meta(
+            description="Test the tasks of this trial again, those first whose sides differed. What is not named "
+            "stays as it was planned."
+        ),
     ] = None,
     preview: Preview = False,
     **options: Unpack[TrialOptions],
@@ -190,7 +196,12 @@ def plan_trial(
     seed, ways = context.entropy(), completed(TrialOptions, options)
 
     def work(txn: Transaction) -> tuple[TrialPlanned, list[tuple[int, int]]]:
-        again, flipped, earlier = _of_trial(txn, arm, retest)
+        again, flipped, earlier, before = _of_trial(txn, arm, retest)
+        kept = {} if before is None else {name: getattr(before, name) for name in _KEPT}
+        given = {**ways, "repeats": repeats, "smallest": smallest, "metric": metric}
+        given["grader"] = ways["grader"] or environment
+        if given["grader"]:
+            kept["grader_digest"] = ""
         chosen, notes = _distinct([*tasks, *_of_environment(txn, environment)] or again)
         dice = np.random.default_rng(seed)
         order = dice.permutation(len(chosen)).tolist()
@@ -201,12 +212,9 @@ def plan_trial(
             digests=tuple(_version(txn, key) for key in arms),
             tasks=tuple(chosen[index] for index in order),
             seed=str(seed),
-            repeats=repeats,
-            smallest=smallest,
-            metric=metric,
             halves=tuple("".join(map(str, row)) for row in coins.tolist()),
             retest=earlier,
-            **ways | {"grader": ways["grader"] or environment or ""},
+            **kept | {name: one for name, one in given.items() if one not in {None, ""}},
         )
         number = add_trial(txn, TrialLine(id=_OWN, plan=plan), txn.own)
         txn.audit("trial", f"trial-{number}", {"form": "plan"})
@@ -224,9 +232,9 @@ def plan_trial(
     planned, attempts = done("ingest", work, create=True)
     fitted = difficulty(*np.array(attempts, dtype=np.int64).reshape(-1, 2).T)
     needed = tasks_needed(  # after the write: it takes its time
-        smallest,
-        metric=metric,
-        repeats=repeats,
+        planned.plan.smallest,
+        metric=planned.plan.metric,
+        repeats=planned.plan.repeats,
         concentration=USUAL_CONCENTRATION if fitted is None else fitted,
         n_together=len(arms),
     )
@@ -252,10 +260,10 @@ def _of_environment(txn: Transaction, environment: str | None) -> list[TrialTask
 
 def _of_trial(
     facts: Facts, arm: str, name: str | None
-) -> tuple[Sequence[TrialTask], set[str], TrialWord | None]:
-    """Return the tasks of an earlier trial of an arm, the names of those whose sides differed, and its word."""
+) -> tuple[Sequence[TrialTask], set[str], TrialWord | None, TrialPlan | None]:
+    """Return an earlier trial of an arm: its tasks, the names of those whose sides differed, its word, its plan."""
     if name is None:
-        return (), set(), None
+        return (), set(), None, None
     trial = _named(facts, _trials(facts), name)
     row = _row(facts, trial)
     earlier = [one.figures for one in row.verdicts if one.figures.arm in ("", arm)]
@@ -266,7 +274,8 @@ def _of_trial(
             next_step="See armscope trial list.",
         )
     tasks = [TrialTask(name=name) for name in pairs] if trial.plan is None else trial.plan.tasks
-    return tasks, {name for name, one in pairs.items() if one.with_arm != one.without}, earlier[0].word
+    flipped = {name for name, one in pairs.items() if one.with_arm != one.without}
+    return tasks, flipped, earlier[0].word, trial.plan
 
 
 def _version(facts: Facts, arm: str) -> str:
