@@ -216,12 +216,14 @@ def _script(
         price_usd=None if story.price.money is None else story.price.money / story.price.n_cells,
     )
     file = to or Path(f"trial-{number}.py")
-    if to is None and file.exists():
+    is_there = file.exists() and file.read_bytes() == text.encode()
+    if file.exists() and not is_there:
         raise InvalidInput(
             f"The file must not exist yet, got {file}.",
             next_step="Name another one with --to; nothing was overwritten.",
         )
-    with new_file(file) as program:
-        program.write(text.encode())
+    if not is_there:
+        with new_file(file) as program:
+            program.write(text.encode())
     start = f"Read it, and see what it would run: python {shlex.quote(str(file))}"
     answer(line, {"file": str(file)}, lambda: say(f"Wrote {file}. Nothing was started.", start))
