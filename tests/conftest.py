@@ -29,6 +29,7 @@ from tests.store.recording import shared_library
 from tests.turns import N_TURNS, divided, is_of_all, turn_of_commit
 from tests.waiting import memory_folder
 from tests.worlds import context_at
+from tests.worlds.reviewers import Desk, desk_at
 
 # How long an example takes is no law. Fifty a test keep the check short.
 settings.register_profile("check", deadline=None, max_examples=50)
@@ -286,6 +287,14 @@ def _place(nodeid: str) -> int:
 def context(tmp_path: Path) -> Context:
     """A learner on an empty database."""
     return context_at(tmp_path / "a.db")
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    """Reviewers of runs that are recorded."""
+    made = desk_at(tmp_path / "a.db")
+    with closing(made.context.store):
+        yield made
 
 
 @pytest.fixture(scope="session")

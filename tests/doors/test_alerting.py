@@ -7,10 +7,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing
 from http.server import BaseHTTPRequestHandler
-from pathlib import Path
 
 import pytest
 import uvicorn
@@ -32,7 +29,7 @@ from tests.engine import kept_in
 from tests.flows.test_traces import spans_of
 from tests.formats.test_otlp import AGENT
 from tests.worlds import START_MS
-from tests.worlds.reviewers import Desk, desk_at
+from tests.worlds.reviewers import Desk
 
 __all__ = ["secret"]
 N = 8
@@ -54,13 +51,6 @@ alarms = [Alarm(learner="default", kind="poisoned", object=f"type-{k}", count=3)
 done = look_and_send(context, lambda one: alarms)
 os.write(1, f"{len(done.raised)} {len(done.sent)}\\n".encode())  # at once: both write into one pipe
 """
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    made = desk_at(tmp_path / "a.db")
-    with closing(made.context.store):
-        yield made
 
 
 def processes(context: Context, n: int) -> subprocess.Popen[str]:

@@ -5,7 +5,6 @@ steps back a little ends nothing early.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -38,7 +37,7 @@ from core.store.traces import LISTED_MS
 from tests.flows.test_alerts import POISON, URL, finding
 from tests.formats.test_otlp import AGENT, as_json
 from tests.worlds.events import PLAYED, START
-from tests.worlds.reviewers import QUEUE, Desk, desk_at
+from tests.worlds.reviewers import QUEUE, Desk
 
 YEARS_MS = 14 * 365 * DAY_MS
 BOTH = SelectionOptions(k=2)
@@ -48,11 +47,9 @@ ARMS = [Arm(key=f"tool:other:{name}", token_cost=10) for name in "abcdefgh"]
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    made = desk_at(tmp_path / "a.db")
-    with closing(made.context.store):
-        yield made
-        assert queries.verify(made.context).clean
+def desk(desk: Desk) -> Iterator[Desk]:
+    yield desk
+    assert queries.verify(desk.context).clean
 
 
 class Ahead:
