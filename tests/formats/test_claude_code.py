@@ -95,14 +95,6 @@ def test_a_prompt_may_be_a_list_of_texts_or_have_no_answer(tmp_path: Path) -> No
     assert [run.empty for run in runs(read(put(tmp_path, session.bytes())))] == [True, False]
 
 
-def test_calls_of_sub_agents_are_not_the_agents(tmp_path: Path) -> None:
-    nested = {"message": {"message": {"content": [use("Grep", "t9")]}}}
-    session = Session().prompt("go").reply(use("Task", "t1")).line("progress", data=nested)
-    session.reply(use("Grep", "t8"), isSidechain=True).reply(text("done"), id="m2")
-    run = only_run(tmp_path, session)
-    assert (names(run), offered(run)) == (["Task"], ["Task"])
-
-
 def test_notices_of_the_program_are_not_replies(tmp_path: Path) -> None:
     session = Session().prompt("go").reply(text("No response requested."), model="<synthetic>")
     run = only_run(tmp_path, session)

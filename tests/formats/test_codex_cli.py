@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.formats import Skipped, open_sources, recognise
+from core.formats import open_sources, recognise
 from core.records.run import Run
 from tests.formats.builders import Json, lines, names, put, read, rejected, runs
 
@@ -199,11 +199,6 @@ def test_tokens_of_sub_agents_are_in_the_bill_of_the_run_that_started_them(
         theirs = [row for row in first.bill if row.owner == "sub-agent"]
         assert [(row.model, row.cache_read, row.tokens) for row in theirs] == [("mini", 1000, 2100)]
         assert not [row for row in second.bill if row.owner == "sub-agent"]
-
-
-def test_a_sub_agent_alone_holds_no_runs(tmp_path: Path) -> None:
-    (entry,) = read(put(tmp_path, sub_agent(uuid7(0)).bytes()))
-    assert isinstance(entry, Skipped)
 
 
 @pytest.mark.parametrize("what", HOSTILE)

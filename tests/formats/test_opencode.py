@@ -14,7 +14,7 @@ import pytest
 
 from core.errors import UnreadableSource
 from core.flows.importing import import_files
-from core.formats import Limits, Rejected, Remark, Skipped, open_sources, recognise
+from core.formats import Limits, Rejected, Remark, open_sources, recognise
 from core.records.run import Run
 from tests.formats.builders import Json, lines, names, put, read, rejected, runs
 from tests.worlds import context_at
@@ -232,11 +232,6 @@ def test_the_database_and_the_documents_give_the_same_runs(tmp_path: Path) -> No
         runs(read(put(tmp_path, lines([MAIN, CHILD, GRANDCHILD]), "joined"))),
     ]
     assert [facts(one) for one in others] == [facts(wanted)] * 3
-
-
-def test_a_sub_agent_alone_holds_no_runs(tmp_path: Path) -> None:
-    (entry,) = read(put(tmp_path, json.dumps(CHILD).encode()))
-    assert isinstance(entry, Skipped)
 
 
 def test_rows_that_only_the_log_holds_are_read_and_nothing_is_written_beside(tmp_path: Path) -> None:

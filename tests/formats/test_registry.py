@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from core.errors import ArmscopeError, UnreadableSource
 from core.flows.importing import import_files
-from core.formats import FORMATS, Limits, agent_of, recognise
+from core.formats import FORMATS, Limits, Skipped, agent_of, recognise
 from core.formats.heads import head_of
 from tests.formats.agents import AGENTS
 from tests.formats.builders import Json, Session, lines, names, offered, put, read, reply, runs, use, user
@@ -229,6 +229,7 @@ def test_a_sub_agent_s_calls_are_not_the_agent_s_and_its_spend_is_in_the_bill(
 ) -> None:
     paths = [put(tmp_path, content, f"{n}.json") for n, content in enumerate(SUB_AGENTS[name]())]
     assert {recognise(path) for path in paths} == {name}
+    assert all(isinstance(entry, Skipped) for path in paths[1:] for entry in read(path))
     (run,) = runs(read(*paths))
     assert (names(run), offered(run)) == (["Read"], ["Read"])
     assert [row.tokens for row in run.bill if row.owner == "sub-agent"] == [5500]
