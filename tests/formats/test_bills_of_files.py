@@ -138,22 +138,15 @@ def test_bills_of_claude_code_equal_a_recount(shared_data: Path) -> None:
     for path in paths:
         expected = recounted_claude(content_of(path))
         found = rows_of(runs(read(path)))
-        assert without_run_s_model(found) == expected
+        assert {
+            one: Counter(
+                {(own, "" if part == "total" else model, part): n for (own, model, part), n in count.items()}
+            )
+            for one, count in found.items()
+        } == expected
         owners.update(key[0] for count in expected.values() for key in count.elements())
     assert len(paths) == 12
     assert owners["sub-agent"] > 100_000 < owners["agent"]
-
-
-def without_run_s_model(
-    found: dict[str, Counter[tuple[str, str, str]]],
-) -> dict[str, Counter[tuple[str, str, str]]]:
-    """Name no model beside a bare total: its model is unknown."""
-    return {
-        one: Counter(
-            {(own, "" if part == "total" else model, part): n for (own, model, part), n in count.items()}
-        )
-        for one, count in found.items()
-    }
 
 
 def test_bills_of_gemini_equal_a_recount(shared_data: Path) -> None:
@@ -254,16 +247,14 @@ def sub_agent_lines(agent: str | None = "a1", prompt: str = "look around", sessi
     return own.made
 
 
-def inline(folder: Path) -> list[Path]:
+def inline(folder: Path, agent: str | None = "a1") -> list[Path]:
     session = session_with_task()
-    session.made += sub_agent_lines()
-    return [put(folder, answered(session).bytes(), "s1.jsonl")]
+    session.made += sub_agent_lines(agent)
+    return [put(folder, answered(session, agent).bytes(), "s1.jsonl")]
 
 
 def inline_without_an_id(folder: Path) -> list[Path]:
-    session = session_with_task()
-    session.made += sub_agent_lines(agent=None)
-    return [put(folder, answered(session, agent=None).bytes(), "s1.jsonl")]
+    return inline(folder, agent=None)
 
 
 def by_notices(folder: Path) -> list[Path]:
@@ -307,9 +298,7 @@ def zipped(folder: Path) -> list[Path]:
 
 def in_all_forms(folder: Path) -> list[Path]:
     in_a_folder(folder)
-    session = session_with_task()
-    session.made += sub_agent_lines()
-    return [put(folder, answered(session).bytes(), "s1.jsonl")]
+    return inline(folder)
 
 
 FORMS: list[Callable[[Path], list[Path]]] = [
@@ -347,11 +336,6 @@ def test_a_reported_total_alone_is_a_lower_bound(tmp_path: Path) -> None:
     (run,) = runs(read(put(tmp_path, answered(session_with_task()).bytes())))
     (apart,) = [row for row in run.bill if row.owner == "sub-agent"]
     assert (apart.total, apart.tokens) == (50_000, 0)
-
-
-def test_a_sub_agent_s_file_alone_holds_no_runs(tmp_path: Path) -> None:
-    (skipped,) = read(put(tmp_path, lines(sub_agent_lines()), "agent-a1.jsonl"))
-    assert isinstance(skipped, Skipped)
 
 
 def test_each_run_pays_for_its_own_sub_agents(tmp_path: Path) -> None:
