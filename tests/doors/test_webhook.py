@@ -197,10 +197,13 @@ def test_a_secret_in_a_file_counts_and_is_read_anew(tmp_path: Path, monkeypatch:
         "2002:7f00:1::", "2001:0:53aa:64c:0:5efe:7f00:1", "2001:db8::1", "not an address",
     ],
 )  # fmt: skip
-def test_an_address_of_this_network_is_none_of_the_open_one(address: str) -> None:
+def test_an_address_of_this_network_is_none_of_the_open_one_and_one_of_a_name_is_enough(address: str) -> None:
     assert not is_public(address)
-    sent = send(message_to("https://hooks.example/", private=False), at_s=AT_S, resolve=lambda *_: [address])
-    assert sent.result == "private address"
+    for found in ([address], ["93.184.215.14", address]):
+        sent = send(
+            message_to("https://hooks.example/", private=False), at_s=AT_S, resolve=lambda *_, f=found: f
+        )
+        assert sent.result == "private address"
 
 
 @pytest.mark.parametrize("network", [*SPECIAL_4.split(), *SPECIAL_6.split()])
@@ -231,15 +234,6 @@ def test_an_address_of_version_four_is_judged_alike_in_whatever_it_is_wrapped(ad
 @pytest.mark.parametrize("address", ["93.184.215.14", "8.8.8.8", "2606:4700:4700::1111", "64:ff9b::808:808"])
 def test_addresses_of_the_open_network_are_told(address: str) -> None:
     assert is_public(address)
-
-
-def test_one_address_of_a_name_that_is_not_allowed_is_enough() -> None:
-    sent = send(
-        message_to("https://hooks.example/", private=False),
-        at_s=AT_S,
-        resolve=lambda *_: ["93.184.215.14", "10.0.0.1"],
-    )
-    assert sent.result == "private address"
 
 
 def test_a_name_is_resolved_once_and_the_connection_goes_there() -> None:

@@ -37,15 +37,6 @@ def patient(path: Path) -> WritersLock:
     return lock_at(path, timeout_s=60)
 
 
-def test_one_holds_it_and_the_other_waits_in_vain(path: Path) -> None:
-    one, other, third = lock_at(path), lock_at(path), patient(path)
-    assert one.acquire()
-    assert not other.acquire()
-    one.release()
-    assert third.acquire()
-    third.release()
-
-
 def test_whoever_waits_gets_it_when_it_is_free(path: Path) -> None:
     one, other = lock_at(path), patient(path)
     assert one.acquire()

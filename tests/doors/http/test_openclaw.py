@@ -170,7 +170,7 @@ def test_a_series_has_gaps_where_nothing_is_known(service: Service) -> None:
 
 @pytest.mark.parametrize("window", ["1h", "1d"])
 def test_a_path_of_means_ends_where_the_arm_is_now(service: Service, window: str) -> None:
-    openclaw_reward(service, {"arm_id": HOSTILE, "reward": 0.25})
+    asked(service, "/reward", body=json.dumps({"arm_id": HOSTILE, "reward": 0.25}).encode())
     found = asked(service, "/timeseries", metric="convergence", window=window)["buckets"]
     last = {one["armId"]: one["value"] for one in found}
     now = {one["armId"]: one["mean"] for one in asked(service, "/posteriors")}
@@ -178,10 +178,6 @@ def test_a_path_of_means_ends_where_the_arm_is_now(service: Service, window: str
     read = [one["value"] for one in found if one["armId"] == "tool:fs:Read"]
     assert read[-1] == pytest.approx(8 / 9)
     assert read == sorted(read)  # it was used in every run
-
-
-def openclaw_reward(service: Service, body: object) -> Any:  # noqa: ANN401
-    return asked(service, "/reward", body=json.dumps(body).encode())
 
 
 def test_a_body_has_a_length_at_most(service: Service) -> None:
