@@ -196,7 +196,11 @@ def test_a_learner_answers_as_qortexs_does(vector: Vector, tmp_path: Path) -> No
         ours |= _named(number, op, answer)
         theirs |= _named(number, op, told)
     learner.context.store.close()
-    expected.reasons |= _tied(ours, theirs)
+    expected.reasons |= {
+        name: "ties"
+        for name, told in theirs.items()
+        if name.endswith(" top") and isinstance(told, list) and _is_tied(ours.get(name, ABSENT), told)
+    }
     deviations = [_deviation(kind, expected.reasons) for kind in RULES]
     for answers in (ours, theirs):
         for name in expected.unsure:
@@ -227,16 +231,8 @@ def _state(state: Mapping[str, Any]) -> State:
     return {name: value for name, value in state.items() if name != "last_updated"}
 
 
-def _tied(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, str]:
-    """Rankings that differ in nothing but which of several arms of equal mean comes first, or at all."""
-    return {
-        name: "ties"
-        for name, told in theirs.items()
-        if name.endswith(" top") and isinstance(told, list) and _is_tied(ours.get(name, ABSENT), told)
-    }
-
-
 def _is_tied(ours: Answer, theirs: list[tuple[str, State]]) -> bool:
+    """Whether they differ in nothing but which of several arms of equal mean comes first, or at all."""
     if not isinstance(ours, list) or [arm for arm, _ in ours] == [arm for arm, _ in theirs]:
         return False
     same = close(TOLERANCE)

@@ -95,7 +95,6 @@ def test_one_run_against_another(open_page: Open, database: Path) -> None:
 @pytest.mark.parametrize(
     "parameters",
     [
-        {},
         {"compare_by": "nothing"},
         {"compare_by": "Runs"},
         {"compare_by": "Spans", "a_from": "2026-01-01", "a_to": "2025-01-01"},
