@@ -37,6 +37,7 @@ ALLOWED_CLAIMS = (
     "the step that helps",
     "trial shows whether it helps",
     "whether an arm helps: its newest verdict",
+    "the arm still helps on these tasks",
     "Only a trial may say that an arm helps or harms",
     "what trials show together: harms first, then helps",
     "verdict: helps, harms, no difference, open",

@@ -80,7 +80,7 @@ _PROMPT: Final = "prompt.md"
 _RECENT_DAYS: Final = 30
 _SOLVED: Final = 0.5
 _MOST_TASK_BYTES: Final = 16 << 20
-_KEPT: Final = ("repeats", "smallest", "metric", "model", "harness", "grader", "grader_digest")
+_OF_RETEST: Final = ("repeats", "smallest", "metric", "model", "harness", "grader", "grader_digest")
 """Fields that a retest takes over from the plan before it."""
 _OWN: Final = "own"
 """Id of a line of this learner, whose facts have none."""
@@ -197,11 +197,11 @@ def plan_trial(
 
     def work(txn: Transaction) -> tuple[TrialPlanned, list[tuple[int, int]]]:
         again, flipped, earlier, before = _of_trial(txn, arm, retest)
-        kept = {} if before is None else {name: getattr(before, name) for name in _KEPT}
-        given = {**ways, "repeats": repeats, "smallest": smallest, "metric": metric}
-        given["grader"] = ways["grader"] or environment
-        if given["grader"]:
-            kept["grader_digest"] = ""
+        of_plan = {} if before is None else {name: getattr(before, name) for name in _OF_RETEST}
+        named = {**ways, "repeats": repeats, "smallest": smallest, "metric": metric}
+        named["grader"] = ways["grader"] or environment
+        if named["grader"]:
+            of_plan["grader_digest"] = ""
         chosen, notes = _distinct([*tasks, *_of_environment(txn, environment)] or again)
         dice = np.random.default_rng(seed)
         order = dice.permutation(len(chosen)).tolist()
@@ -214,7 +214,7 @@ def plan_trial(
             seed=str(seed),
             halves=tuple("".join(map(str, row)) for row in coins.tolist()),
             retest=earlier,
-            **kept | {name: one for name, one in given.items() if one not in {None, ""}},
+            **of_plan | {name: one for name, one in named.items() if one not in {None, ""}},
         )
         number = add_trial(txn, TrialLine(id=_OWN, plan=plan), txn.own)
         txn.audit("trial", f"trial-{number}", {"form": "plan"})
