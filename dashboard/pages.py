@@ -17,7 +17,7 @@ from dashboard.wording import Words
 Named = Literal["arm", "run", "session", "episode", "environment", "trial", "topic"]
 
 _MANAGE: Final = "Manage"
-_INSTALLATION: Final = "Installation"
+_INSTALLATION: Final = "Admin"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -268,6 +268,18 @@ def grade_of(cell: Cell, left_out: frozenset[str] = frozenset()) -> float | None
 
     A limit without a grade is 0, and a fault is missing. A grade of 1 or 0 that says whether all checks passed says
     the same of the rest.
+
+    Parameters
+    ----------
+    cell : Cell
+        The run.
+    left_out : frozenset of str, optional
+        Names of checks that don't count.
+
+    Returns
+    -------
+    float or None
+        The grade, in [0, 1].
     """
     if cell.grade is None or cell.end == "fault":
         return 0.0 if cell.end == "limit" else None
