@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, chdir
 from dataclasses import replace
 from pathlib import Path
@@ -145,13 +145,15 @@ ERRORS: tuple[tuple[type[ArmscopeError], Operation], ...] = (
 def first_run(loop: Any) -> Any:  # noqa: ANN401 - a loop, or its awaitable
     """Return the first run of a trial's loop; its session follows from the whole plan."""
 
-    def shown(run: TrialRun[str]) -> tuple[str, str | None, str]:
+    def shown(runs: Generator[TrialRun[str], None, None]) -> tuple[str, str | None, str]:
+        run = next(runs)
+        runs.close()  # it stores the block that is left, and garbage is collected at any time
         return run.task, run.hidden, run.session
 
     async def later() -> tuple[str, str | None, str]:
-        return shown(next(await loop))
+        return shown(await loop)
 
-    return later() if inspect.isawaitable(loop) else shown(next(loop))
+    return later() if inspect.isawaitable(loop) else shown(loop)
 
 
 def test_the_suite_calls_every_operation() -> None:
