@@ -33,7 +33,7 @@ def test_seconds_of_variants_add_up(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     case = '<testcase classname="tests.test_turns" name="test_a[{}]" time="{}"/>'
     others = (
-        '<testcase classname="tests.test_turns" name="test_b" time="1.9"/><testcase name="test_c" time="9"/>'
+        '<testcase classname="tests.test_turns" name="test_b" time="1.1"/><testcase name="test_c" time="9"/>'
     )
     report.write_text(f"<testsuite>{case.format(1, 1.5)}{case.format(2, 0.75)}{others}</testsuite>")
     assert measured(report) == {"tests/test_turns.py::test_a": 2.2}

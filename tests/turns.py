@@ -22,7 +22,7 @@ import pytest
 ROOT: Final = Path(__file__).resolve().parent.parent
 TABLE: Final = Path(__file__).with_name("turns.json")
 N_TURNS: Final = 4
-_SLOW_S: Final = 2.0
+_SLOW_S: Final = 1.2
 _EVERY_COMMIT: Final = (
     "tests/test_architecture.py",
     "tests/test_language.py",
