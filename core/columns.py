@@ -406,6 +406,35 @@ class SessionRuns(_Columns):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ExperimentSessions(_Columns):
+    """Assigned sessions of an experiment, in the order of their assignment.
+
+    ``chance`` is that of the side with the arm. ``has_ended``: the time in which a session counts is over.
+    ``is_settled``: it is over, and all outcomes are known or can come no more. ``followed``: the arm was in or out as
+    the side says. ``in_sample``: drawn at random to be judged. ``success`` is the mean of the known outcomes, and
+    ``known`` the share of runs whose outcome is known. ``failures`` is a share of the runs. ``tokens``, ``money_pico``
+    and ``duration_ms`` are totals. NaN where unknown.
+    """
+
+    with_arm: Bools
+    chance: Floats
+    has_ended: Bools
+    is_settled: Bools
+    has_run: Bools
+    followed: Bools
+    in_sample: Bools
+    success: Floats
+    known: Floats
+    failures: Floats
+    tokens: Floats
+    money_pico: Floats
+    duration_ms: Floats
+
+    def __len__(self) -> int:
+        return len(self.with_arm)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ArmDays:
     """Sums of one arm by day, ordered by epoch and day, in millionths. ``part_micro`` are those of observations of
     weight below 1, which are no whole ``pulls``.

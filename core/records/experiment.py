@@ -1,0 +1,268 @@
+"""Experiments: what a start fixes, the acts on it, the assignment of sessions, figures, requests and answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal, get_args
+
+import msgspec
+from msgspec import Meta
+from msgspec.structs import force_setattr
+
+from core.errors import InvalidInput
+from core.records.achieved import OutcomeSource
+from core.records.arm import MICRO, check_key
+from core.records.estimate import Estimate
+from core.records.limits import LAST_MS, MAX_COUNT, MAX_LABEL_CHARS, Count, Label, Millis, number, text, whole
+from core.records.line_checks import FactOfLine, check_id, check_storable
+from core.records.trial import BySide, TrialSide, TrialWord
+
+SessionMetric = Literal["success", "failures", "tokens", "money", "duration"]
+"""Measures of a session: means of its runs (success, failures), and totals of its runs (the others)."""
+METRICS: Final[tuple[SessionMetric, ...]] = get_args(SessionMetric)
+IN_POINTS: Final[frozenset[SessionMetric]] = frozenset({"success", "failures"})
+"""Metrics whose effects are points; those of the others are per cent of the side without the arm."""
+OtherWord = Literal["more", "less", "open"]
+"""Word for a measure that the experiment was not started for."""
+ExperimentOpen = Literal["few_sessions", "wide", "not_known", "not_followed", "runs_differ", "one_side"]
+"""The reason for an open verdict. ``few_sessions``: planned sessions are left. ``not_known``: unknown outcomes could
+change the verdict. ``runs_differ``: the sides differ in their share of sessions without a run.
+"""
+ExperimentForm = Literal["start", "share", "stop", "decision"]
+Decision = Literal["keep", "exclude", "end"]
+ExperimentState = Literal["running", "stopped", "ended", "undone", "read_only"]
+"""``read_only``: it came from another learner, without its key."""
+DECISIONS: Final[tuple[Decision, ...]] = get_args(Decision)
+MOST_RUNNING: Final = 3
+"""Experiments of a learner that run at the same time."""
+MOST_DAYS: Final = 60
+"""Days after which an experiment ends, at the latest; a plan that takes more proposes a trial."""
+_LEAST_SHARE: Final = 0.05
+_MOST_HOURS: Final = 24 * 14
+_MOST_WAIT_DAYS: Final = 60
+
+
+class ExperimentPlan(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """What the start of an experiment fixes.
+
+    ``share`` is the chance of the side *with*. ``smallest`` is the smallest effect of interest: points for success
+    and failures, per cent for the others. ``source`` is that of outcomes. A session counts for ``hours`` after its
+    assignment, with outcomes known within ``days`` more. ``n_planned`` sessions have a power of .8. ``cap`` is the
+    total of a session from which on it counts no more, by metric; it is missing where nothing is known.
+    ``digest`` is of the arm's text; '' = unknown. ``ends_ms`` is when the last session is assigned.
+    """
+
+    arm: str
+    metric: SessionMetric
+    ends_ms: Millis
+    n_planned: Count
+    share: float = 0.5
+    smallest: float = 10.0
+    source: OutcomeSource | None = None
+    hours: int = 24
+    days: int = 7
+    cap: dict[SessionMetric, float] = {}
+    digest: Label = ""
+    is_seed: bool = False
+
+    def __post_init__(self) -> None:
+        check_key(self.arm)
+        force_setattr(self, "share", check_share(self.share))
+        force_setattr(self, "smallest", number("smallest", self.smallest, lowest=1, highest=100))
+        whole("hours", self.hours, _MOST_HOURS, lowest=1)
+        whole("days", self.days, _MOST_WAIT_DAYS)
+        whole("n_planned", self.n_planned, MAX_COUNT, lowest=1)
+        whole("ends_ms", self.ends_ms, LAST_MS)
+        for name, value in self.cap.items():
+            number(f"The cap of {name}", value, lowest=0, highest=1e24)
+        if (self.source is None) == (self.metric == "success"):
+            raise InvalidInput(
+                f"An experiment on success must have a source of outcomes, and another one none, got {self.source}.",
+                next_step="Name the source of outcomes for success alone.",
+            )
+
+
+def check_share(share: object) -> float:
+    """Return the chance of the side *with*, if each side keeps a chance of .05.
+
+    >>> check_share(0.5)
+    0.5
+    """
+    return number("share", share, lowest=_LEAST_SHARE, highest=1 - _LEAST_SHARE)
+
+
+class ExperimentAct(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """A later act on an experiment: another share for new sessions, a stop, or the decision after its end."""
+
+    share: float | None = None
+    harms: TrialWord | None = None
+    decision: Decision | None = None
+
+
+class ExperimentLine(FactOfLine, frozen=True, tag="experiment"):
+    """A start with its plan, or a later act with the id of the line of its start in ``of``."""
+
+    id: str
+    form: ExperimentForm
+    plan: ExperimentPlan | None = None
+    act: ExperimentAct | None = None
+    of: str = ""
+
+    def __post_init__(self) -> None:
+        check_id(self.id)
+        check_storable(of=self.of, by=self.by)
+        if (self.form == "start") != (self.plan is not None) or (self.form == "start") == bool(self.of):
+            raise InvalidInput(
+                f"A line of an experiment must be a start with its plan, or an act with its start, got {self.form} "
+                f"(id {self.id!r}).",
+                next_step="Write one line for each.",
+            )
+
+
+class Assigned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The side of a session in an experiment, as a selection carries it.
+
+    ``experiment`` is the id of the line of its start. ``chance_micro`` is the chance of the side *with* in millionths.
+    ``n_fitting`` experiments fitted, and one was chosen with equal chance.
+    """
+
+    experiment: Label
+    arm: str
+    side: TrialSide
+    chance_micro: Annotated[int, Meta(ge=1, lt=MICRO)]
+    n_fitting: Annotated[int, Meta(ge=1, le=MOST_RUNNING)] = 1
+
+    def __post_init__(self) -> None:
+        check_key(self.arm)
+        text("An experiment's id", self.experiment, MAX_LABEL_CHARS, lowest=1)
+
+
+class AssignmentLine(FactOfLine, frozen=True, tag="assignment"):
+    """The assignment of a session, or of a run without one. ``of`` is the id of the line of the start."""
+
+    id: str
+    of: str
+    side: TrialSide
+    chance_micro: Annotated[int, Meta(ge=1, lt=MICRO)]
+    session: str = ""
+    run: str = ""
+    n_fitting: Annotated[int, Meta(ge=1, le=MOST_RUNNING)] = 1
+
+    def __post_init__(self) -> None:
+        check_id(self.id)
+        check_storable(of=self.of, by=self.by, session=self.session, run=self.run)
+        if bool(self.session) == bool(self.run):
+            raise InvalidInput(
+                f"An assignment must be of a session or of a run, got {'both' if self.run else 'neither'} "
+                f"(id {self.id!r}).",
+                next_step="Name the session, or the run that has none.",
+            )
+
+
+# Figures
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricFigures:
+    """A measure of both sides. ``effect`` is with less without: in points, or in per cent of the side without.
+
+    ``means`` are those of a session: with the arm, and without it. Success and failures are from 0 to 1, tokens are
+    tokens, money is in the learner's currency, duration in seconds. None = unknown.
+    """
+
+    metric: SessionMetric
+    word: OtherWord
+    effect: Estimate
+    means: tuple[float | None, float | None]
+    n: BySide
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentFigures:
+    """The results of an experiment. Counts are sessions by side.
+
+    ``pending`` are assigned, and their time is not over. ``without_run`` are counted and had no run. ``not_followed``
+    had the arm otherwise than their side says. ``unknown`` have no outcome. ``is_bounded``: unknown outcomes count
+    against each side in turn. ``is_sampled``: judged sessions are a random sample, which stands for its side.
+    ``n_late`` runs came after the time of their session; they change nothing.
+    """
+
+    word: TrialWord
+    why: ExperimentOpen | None
+    metric: MetricFigures
+    others: tuple[MetricFigures, ...]
+    assigned: BySide
+    pending: BySide
+    without_run: BySide
+    not_followed: BySide
+    unknown: BySide
+    is_bounded: bool = False
+    is_sampled: bool = False
+    n_late: int = 0
+
+
+# Answers
+
+
+class ExperimentPlanned(msgspec.Struct, frozen=True, kw_only=True):
+    """What an experiment would take.
+
+    ``n_needed`` sessions that offer the arm have a power of .8; None = more than can be planned. ``used_share`` is the
+    share of recent sessions that offer the arm in which it is used. ``sessions_a_day`` offer it. ``days`` are those at
+    this pace; None = unknown. ``n_baseline`` is the number of baseline runs that it costs. ``n_past`` sessions gave the
+    spread. ``proposes_trial``: it takes more than 60 days. ``refused`` are the reasons that prevent a start.
+    """
+
+    arm: str
+    metric: SessionMetric
+    smallest: float
+    share: float
+    n_needed: int | None
+    used_share: float | None
+    sessions_a_day: float | None
+    days: float | None
+    n_baseline: int
+    n_past: int
+    proposes_trial: bool
+    refused: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+class ExperimentRow(msgspec.Struct, frozen=True, kw_only=True):
+    """An experiment of a list. ``nth`` counts the experiments on its arm, from 1. ``harmed`` names what stopped it."""
+
+    experiment: str
+    nth: int
+    plan: ExperimentPlan
+    state: ExperimentState
+    at_ms: int
+    share: float
+    figures: ExperimentFigures
+    stopped_ms: int | None = None
+    by_itself: bool = False
+    decision: Decision | None = None
+    actor: str = ""
+
+
+class ExperimentStarted(msgspec.Struct, frozen=True, kw_only=True):
+    """A recorded start; ``id`` is what `undo` takes, and None in a preview."""
+
+    id: str | None
+    planned: ExperimentPlanned
+    plan: ExperimentPlan
+
+
+class ExperimentChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """A recorded act on an experiment; ``id`` is what `undo` takes, None in a preview.
+
+    ``n_open`` assigned sessions keep their side until their time is over. ``excluded``: the arm is in no prompt now.
+    """
+
+    id: str | None
+    experiment: str
+    n_open: int
+    excluded: bool = False
