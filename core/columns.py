@@ -412,8 +412,8 @@ class ExperimentSessions(_Columns):
     ``chance`` is that of the side with the arm. ``has_ended``: the time in which a session counts is over.
     ``is_settled``: it is over, and all outcomes are known or can come no more. ``followed``: the arm was in or out as
     the side says. ``in_sample``: drawn at random to be judged. ``success`` is the mean of the known outcomes, and
-    ``known`` the share of runs whose outcome is known. ``failures`` is a share of the runs. ``tokens``, ``money_pico``
-    and ``duration_ms`` are totals. NaN where unknown.
+    ``known`` the share of runs whose outcome is known. ``failures`` is a share of the runs. ``tokens``,
+    ``money_pico`` and ``duration_ms`` are totals. NaN where unknown.
     """
 
     with_arm: Bools

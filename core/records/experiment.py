@@ -126,8 +126,8 @@ class ExperimentLine(FactOfLine, frozen=True, tag="experiment"):
 class Assigned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The side of a session in an experiment, as a selection carries it.
 
-    ``experiment`` is the id of the line of its start. ``chance_micro`` is the chance of the side *with* in millionths.
-    ``n_fitting`` experiments fitted, and one was chosen with equal chance.
+    ``experiment`` is the id of the line of its start. ``chance_micro`` is the chance of the side *with*, in
+    millionths. ``n_fitting`` experiments fitted, and one was chosen with equal chance.
     """
 
     experiment: Label
@@ -211,10 +211,11 @@ class ExperimentFigures:
 class ExperimentPlanned(msgspec.Struct, frozen=True, kw_only=True):
     """What an experiment would take.
 
-    ``n_needed`` sessions that offer the arm have a power of .8; None = more than can be planned. ``used_share`` is the
-    share of recent sessions that offer the arm in which it is used. ``sessions_a_day`` offer it. ``days`` are those at
-    this pace; None = unknown. ``n_baseline`` is the number of baseline runs that it costs. ``n_past`` sessions gave the
-    spread. ``proposes_trial``: it takes more than 60 days. ``refused`` are the reasons that prevent a start.
+    ``n_needed`` sessions that offer the arm have a power of .8; None = more than can be planned. ``used_share`` is
+    the share of recent sessions that offer the arm in which it is used. ``sessions_a_day`` offer it. ``days`` are
+    those at this pace; None = unknown. ``n_baseline`` is the number of baseline runs that it costs. ``n_past``
+    sessions gave the spread. ``proposes_trial``: it takes more than 60 days. ``refused`` are the reasons that prevent
+    a start.
     """
 
     arm: str
@@ -233,7 +234,10 @@ class ExperimentPlanned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExperimentRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An experiment of a list. ``nth`` counts the experiments on its arm, from 1. ``harmed`` names what stopped it."""
+    """An experiment of a list. ``nth`` counts the experiments on its arm, from 1.
+
+    ``share`` is that of new sessions now. ``by_itself``: a proven harm stopped it.
+    """
 
     experiment: str
     nth: int
