@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 from core.explained.arm import EXCLUDED
@@ -147,6 +148,15 @@ def not_offered(story: RunStory) -> str | None:
     return f"Called without an arm in the prompt: {', '.join(missing[:_NAMED])}{more}."
 
 
+_OF_SIDE: Final = "nothing: its session has this side in an experiment"
+_FIXED: Final[Mapping[Reason, str]] = {
+    "excluded": "nothing: a setting excluded it",
+    "assigned": _OF_SIDE,
+    "held_out": _OF_SIDE,
+}
+"""Reasons that no change of the record's values would have flipped."""
+
+
 class Decided(Protocol):
     """Decision about one arm in one run."""
 
@@ -171,8 +181,10 @@ def why(arm: Decided) -> str:
         "draw": "draw",
         "baseline": "baseline",
         "passive": "passive phase",
+        "assigned": "an experiment has it in",
         "k": "enough arms were in",
         "excluded": EXCLUDED,
+        "held_out": "an experiment has it out",
     }[arm.reason]
 
 
@@ -183,8 +195,8 @@ def flip(arm: RunArm, story: RunStory) -> str:
     """
     if arm.reason is None or story.selection is None:
         return NONE
-    if arm.reason == "excluded":
-        return "nothing: a setting excluded it"
+    if arm.reason in _FIXED:
+        return _FIXED[arm.reason]
     if arm.flip is None:
         return "unknown: the record doesn't replay"
     if arm.reason in {"budget", "k"}:

@@ -24,9 +24,10 @@ from core.records.learner import LearnerSettings
 from core.records.limits import MAX_LABEL_CHARS, text
 from core.records.selection import Selection
 from core.records.times import MINUTE_MS
+from core.store.experiments import Sided, assign, side_of
 from core.store.offers import begin_hold, extend_hold, open_hold, use_hold
 from core.store.reads import arm_columns
-from core.store.transaction import Snapshot, Transaction
+from core.store.transaction import Facts, Snapshot, Transaction
 
 _USES_PER_IDLE_TIME: Final = 20
 """A hold's use is written at most so often per idle time. Other selections only read."""
@@ -50,7 +51,7 @@ def select(
     ``hold_minutes``. Raises `UnknownLearner` where no arm is offered and none is known.
     """
     context.permit("select")
-    call = _Call(arms, budget_tokens, k)
+    call, seed = _Call(arms, budget_tokens, k), context.entropy()
     # With arms on offer the learner may be new. Its first recorded run creates it.
     with context.reading("select") if arms is None else context.store.reading(context.learner) as snapshot:
         columns = arm_columns(snapshot)
@@ -60,9 +61,10 @@ def select(
         holds = bool(session) and sticky == "session" and settings.phase == "active"
         holds &= not is_new or arms is not None
         held = _read(snapshot, call, session, columns, context.clock()) if holds and session else None
-    if holds and session:
-        return held or _hold(context, call, text("A session", session, MAX_LABEL_CHARS))
-    return with_guidance(call.chosen(columns, settings, context.entropy(), revision))
+        sided = None if held else call.side(snapshot, session, columns, seed=seed, now_ms=context.clock())
+    if session and held is None and (holds or (sided is not None and sided.is_new)):
+        return _write(context, call, text("A session", session, MAX_LABEL_CHARS), seed)
+    return held or with_guidance(call.chosen(columns, settings, seed, revision, sided))
 
 
 class _Call(NamedTuple):
@@ -72,11 +74,32 @@ class _Call(NamedTuple):
     budget_tokens: int | None
     k: int | None
 
-    def chosen(self, columns: ArmColumns, settings: LearnerSettings, seed: int, revision: int) -> Selection:
+    def chosen(
+        self,
+        columns: ArmColumns,
+        settings: LearnerSettings,
+        seed: int,
+        revision: int,
+        sided: Sided | None = None,
+    ) -> Selection:
         """Return a new selection."""
         return select_arms(
-            self.offered(columns, settings), self.limits(settings), seed=seed, revision=revision
+            self.offered(columns, settings),
+            self.limits(settings),
+            seed=seed,
+            revision=revision,
+            assigned=None if sided is None else sided.assigned,
         )
+
+    def side(
+        self, facts: Facts, session: str | None, columns: ArmColumns, *, seed: int, now_ms: int
+    ) -> Sided | None:
+        """Return the side of the session in an experiment on one of the offered arms."""
+        if not facts.has_experiments or facts.settings.phase == "passive":
+            return None
+        offered = columns.keys if self.arms is None else [arm.key for arm in self.arms]
+        out = facts.settings.left_out
+        return side_of(facts, session, set(offered), seed=seed, now_ms=now_ms, left_out=out)
 
     def offered(self, columns: ArmColumns, settings: LearnerSettings) -> ArmColumns:
         return columns if self.arms is None else offered(columns, self.arms, settings)
@@ -105,18 +128,20 @@ def _read(
     return with_guidance(call.of_hold(hold.selection, candidates, settings))
 
 
-def _hold(context: Context, call: _Call, session: str) -> Selection:
-    """Begin the hold of a session, or add new candidates to it, or note its use."""
-    seed = context.entropy()
+def _write(context: Context, call: _Call, session: str, seed: int) -> Selection:
+    """Assign a session, and begin its hold, or add new candidates to it, or note its use."""
 
     def work(txn: Transaction) -> Selection:
         settings, columns = txn.settings, arm_columns(txn)
-        if settings.sticky == "run" or settings.phase == "passive":  # changed meanwhile
-            return call.chosen(columns, settings, seed, txn.revision)
-        idle_ms = settings.hold_minutes * MINUTE_MS
-        hold = open_hold(txn, session, txn.now_ms, idle_ms=idle_ms)
-        if hold is None:
-            fresh = call.chosen(columns, settings, seed, txn.revision)
+        holds, idle_ms = settings.sticky == "session", settings.hold_minutes * MINUTE_MS
+        hold = open_hold(txn, session, txn.now_ms, idle_ms=idle_ms) if holds else None
+        if settings.phase == "passive" or hold is None:
+            sided = call.side(txn, session, columns, seed=seed, now_ms=txn.now_ms)
+            fresh = call.chosen(columns, settings, seed, txn.revision, sided)
+            if sided is not None and sided.is_new:
+                assign(txn, sided, session=session)
+            if not holds or settings.phase == "passive":  # perhaps changed meanwhile
+                return fresh
             return begin_hold(txn, session, fresh, idle_ms=idle_ms)
         selection, candidates = hold.selection, call.offered(columns, settings)
         later = _undecided(selection, candidates)
@@ -138,7 +163,7 @@ def _undecided(hold: Selection, columns: ArmColumns) -> ArmColumns:
 
 def with_guidance(chosen: Selection) -> Selection:
     """Return the selection with the guidance text for its excluded arms."""
-    return msgspec.structs.replace(chosen, guidance=guidance(chosen.excluded))
+    return msgspec.structs.replace(chosen, guidance=guidance(chosen.nameable))
 
 
 def overridden(settings: LearnerSettings, **own: object) -> LearnerSettings:

@@ -66,29 +66,33 @@ def order_selected(
     *,
     leading: int = 0,
     excluded: Ints = _NONE,
+    first: Ints = _NONE,
 ) -> tuple[Ints, int]:
     """Return the order of a selected run, and how many under-explored arms follow its seeds.
 
-    Seeds by id, then arms below ``min_pulls`` with fewest pulls first (ties: higher draw), then all others by
-    draw, highest first, and the excluded arms by id. Equal draws are ordered by id. With ``leading``, only so many
-    from the front (or a few more) are put in order, which is much quicker where they are few. ``seeds`` and
-    ``excluded`` are indexes, ascending, none in both; ``pulls`` and ``draws`` are those of each arm.
+    Seeds by id, then ``first``, then arms below ``min_pulls`` with fewest pulls first (ties: higher draw), then all
+    others by draw, highest first, and the excluded arms by id. Equal draws are ordered by id. With ``leading``, only
+    so many from the front (or a few more) are put in order, which is much quicker where they are few. ``seeds``,
+    ``excluded`` and ``first`` are indexes, ascending, none in two of them; ``pulls`` and ``draws`` are those of each
+    arm.
 
     W. R. Thompson, *Biometrika* 25, 1933, 285 (doi:10.1093/biomet/25.3-4.285): the draws.
     """
     is_under = pulls < min_pulls
     is_under[seeds] = False
-    is_under[excluded] = False
+    is_under[excluded] = is_under[first] = False
     under = np.flatnonzero(is_under)
     # One sort for all: seeds and under-explored arms are pushed to the front, then put in their own orders.
     falling = -draws
     falling[under] = -2.0
+    falling[first] = -2.5
     falling[seeds] = -3.0
     falling[excluded] = 1.0
-    n_ahead = len(seeds) + len(under)
+    n_fixed = len(seeds) + len(first)
+    n_ahead = n_fixed + len(under)
     order = _rising(falling, max(leading, n_ahead) if leading else len(falling))
-    order[: len(seeds)] = seeds
-    order[len(seeds) : n_ahead] = under[np.lexsort((-draws[under], pulls[under]))]
+    order[:n_fixed] = np.concatenate((seeds, first))
+    order[n_fixed:n_ahead] = under[np.lexsort((-draws[under], pulls[under]))]
     return order, len(under)
 
 

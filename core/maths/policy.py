@@ -9,6 +9,8 @@ from its result by `select`, because at 10,000 arms they cost more than the deci
 - Baseline: seeds, then all others in random order, skipping what does not fit. ``k`` does not hold it back.
 - Selected: one draw per arm from its posterior; the order is `core.maths.packing.order_selected`.
 - An unknown cost counts as 0 tokens.
+- In a session that an experiment assigned there is no baseline. On the side *with* its arm is packed right after the
+  seeds, as far as the limits allow. On the side *without* it is out like an excluded arm.
 - Excluded arms come last in either order and stay out. They are drawn for like all others, so that an exclusion
   leaves the draws of the others as they are.
 """
@@ -35,11 +37,14 @@ from core.maths.packing import (
     order_selected,
     seed_places,
 )
+from core.records.experiment import Assigned
 from core.records.learner import LearnerSettings
 from core.records.selection import Decision, LaterDraw, Reason, Selection
 
 LEADING: Final = 1_024
 """Arms put in order at first; more only if more could go in. The outcome does not depend on it."""
+
+_NONE: Final = np.array([], dtype=np.int64)
 
 PackedClass = Literal["baseline", "selected", "passive"]
 
@@ -50,8 +55,9 @@ class PackedArms:
 
     ``leading`` holds indexes in the columns by rank, from the front as far as anything could go in, and
     ``packed`` which of them did. ``token_cost`` (unknown = 0), ``pulls`` and ``draws`` (None where nothing was
-    drawn) are aligned with the columns. ``seeds`` come first, then ``n_under`` under-explored arms; the arms that a
-    setting ``excluded`` come last.
+    drawn) are aligned with the columns. ``seeds`` come first, then the arm ``first`` of an experiment, then
+    ``n_under`` under-explored arms. The ``excluded`` arms come last: those of a setting, and the one that an
+    experiment has ``held_out``.
     """
 
     run_class: PackedClass
@@ -62,6 +68,8 @@ class PackedArms:
     draws: Floats | None
     seeds: Ints
     excluded: Ints
+    first: Ints
+    held_out: Ints
     n_under: int
     budget_tokens: int
     k: int
@@ -86,7 +94,9 @@ class PackedArms:
         """Indexes of all arms, by rank."""
         if self.draws is None or len(self.leading) == len(self.token_cost):
             return self.leading
-        return order_selected(self.seeds, self.pulls, self.draws, self.min_pulls, excluded=self.excluded)[0]
+        return order_selected(
+            self.seeds, self.pulls, self.draws, self.min_pulls, excluded=self.excluded, first=self.first
+        )[0]
 
     @cached_property
     def cost(self) -> Ints:
@@ -128,7 +138,7 @@ class PackedArms:
             self._reason_in(rank) if is_in else "k" if full else "budget"
             for rank, (is_in, full) in enumerate(islice(rows, self.n_candidates))
         ]
-        reasons.extend("excluded" for _ in range(len(self.excluded)))
+        reasons.extend("held_out" if one in self.held_out else "excluded" for one in self.excluded.tolist())
         return tuple(reasons)
 
     def _reason_in(self, rank: int) -> Reason:
@@ -138,21 +148,27 @@ class PackedArms:
             return "seed"
         if self.run_class == "baseline":
             return "baseline"
-        return "under_explored" if rank < self.n_seeds + self.n_under else "draw"
+        n_fixed = self.n_seeds + len(self.first)
+        if rank < n_fixed:
+            return "assigned"
+        return "under_explored" if rank < n_fixed + self.n_under else "draw"
 
 
-def pack(columns: ArmColumns, settings: LearnerSettings, *, seed: int) -> PackedArms:
+def pack(
+    columns: ArmColumns, settings: LearnerSettings, *, seed: int, assigned: Assigned | None = None
+) -> PackedArms:
     """Decide about every arm of ``columns`` (sorted by id, as the store hands them out).
 
-    The same ``seed``, from 0 to 2^128 - 1, decides the same; another raises `InvalidInput`.
+    The same ``seed``, from 0 to 2^128 - 1, decides the same; another raises `InvalidInput`. In an ``assigned``
+    session the coin is drawn and not heeded, so that all other draws are as elsewhere.
 
     W. R. Thompson, *Biometrika* 25, 1933, 285 (doi:10.1093/biomet/25.3-4.285).
     """
     rng = generator(seed)  # `coin_and_draws` draws in the same order
     if settings.phase == "passive":
         return _everything(columns)
-    is_baseline = rng.random() < settings.baseline_rate
-    fixed = _Fixed(*(seed_places(columns.keys, arms) for arms in (settings.always_in, settings.left_out)))
+    is_baseline = rng.random() < settings.baseline_rate and assigned is None
+    fixed = _fixed(columns.keys, settings, assigned)
     if is_baseline:
         order = order_baseline(fixed.seeds, rng.permutation(len(columns)), excluded=fixed.excluded)
         return _packed(columns, settings, "baseline", order, fixed)
@@ -165,17 +181,36 @@ def pack(columns: ArmColumns, settings: LearnerSettings, *, seed: int) -> Packed
 
 
 class _Fixed(NamedTuple):
-    """Indexes of the arms that no draw decides on; an arm that is both a seed and excluded is excluded."""
+    """Indexes of the arms that no draw decides on; an arm that is both a seed and excluded is excluded.
+
+    ``first`` and ``held_out`` are of an experiment; the second is among the excluded ones.
+    """
 
     seeds: Ints
     excluded: Ints
+    first: Ints
+    held_out: Ints
+
+
+def _fixed(keys: Sequence[str], settings: LearnerSettings, assigned: Assigned | None) -> _Fixed:
+    out, seeds = settings.left_out, settings.always_in
+    arms = set() if assigned is None or not assigned.in_force else {assigned.arm} - out
+    is_with = assigned is not None and assigned.side == "with"
+    first, held_out = (arms - seeds, set[str]()) if is_with else (set[str](), arms)
+    return _Fixed(*(seed_places(keys, one) for one in (seeds - held_out, out | held_out, first, held_out)))
 
 
 def _pack_selected(
     columns: ArmColumns, settings: LearnerSettings, draws: Floats, fixed: _Fixed, leading: int
 ) -> PackedArms:
     order, n_under = order_selected(
-        fixed.seeds, columns.pulls, draws, settings.min_pulls, leading=leading, excluded=fixed.excluded
+        fixed.seeds,
+        columns.pulls,
+        draws,
+        settings.min_pulls,
+        leading=leading,
+        excluded=fixed.excluded,
+        first=fixed.first,
     )
     return _packed(columns, settings, "selected", order, fixed, draws=draws, n_under=n_under)
 
@@ -205,6 +240,8 @@ def _packed(
         draws=draws,
         seeds=fixed.seeds,
         excluded=fixed.excluded,
+        first=fixed.first,
+        held_out=fixed.held_out,
         n_under=n_under,
         budget_tokens=settings.budget_tokens,
         k=k,
@@ -227,7 +264,14 @@ def _is_final(packed: PackedArms) -> bool:
     return left < int(packed.token_cost.min(where=behind, initial=np.iinfo(np.int64).max))
 
 
-def select(columns: ArmColumns, settings: LearnerSettings, *, seed: int, revision: int = 0) -> Selection:
+def select(
+    columns: ArmColumns,
+    settings: LearnerSettings,
+    *,
+    seed: int,
+    revision: int = 0,
+    assigned: Assigned | None = None,
+) -> Selection:
     """Choose the arms of the next run; ``revision`` is the learner's that ``columns`` were read under.
 
     The guidance text is added by the flow that hands the selection out.
@@ -242,6 +286,8 @@ def select(columns: ArmColumns, settings: LearnerSettings, *, seed: int, revisio
         Of the random generator, from 0 to 2^128 - 1; the same one chooses the same.
     revision : int, optional
         The learner's when ``columns`` were read, 0 or more.
+    assigned : Assigned or None, optional
+        Side of the session in an experiment; None = no experiment assigned it.
 
     Returns
     -------
@@ -257,12 +303,12 @@ def select(columns: ArmColumns, settings: LearnerSettings, *, seed: int, revisio
     ----------
     W. R. Thompson, *Biometrika* 25, 1933, 285 (doi:10.1093/biomet/25.3-4.285).
     """
-    packed = pack(columns, settings, seed=seed)
+    packed = pack(columns, settings, seed=seed, assigned=assigned)
     return Selection(
         run_class=packed.run_class,
         decisions=_decisions(packed, columns.keys),
         seed=str(seed),
-        baseline_prob=0.0 if packed.run_class == "passive" else settings.baseline_rate,
+        baseline_prob=0.0 if packed.run_class == "passive" or assigned else settings.baseline_rate,
         settings_hash=settings_hash(settings),
         revision=revision,
         budget_tokens=packed.budget_tokens,
@@ -272,6 +318,7 @@ def select(columns: ArmColumns, settings: LearnerSettings, *, seed: int, revisio
         truncated=packed.truncated,
         numpy=msgspec.UNSET if packed.run_class == "passive" else np.__version__,
         beliefs=msgspec.UNSET if packed.run_class == "passive" else _beliefs(columns),
+        experiment=assigned or msgspec.UNSET,
     )
 
 
@@ -309,7 +356,8 @@ def extended(
     unlimited = msgspec.structs.replace(
         settings, phase="active", baseline_rate=float(is_baseline), budget_tokens=0, k=0
     )
-    fresh = _decisions(pack(columns, unlimited, seed=seed), columns.keys)
+    assigned = None if held.experiment is msgspec.UNSET else held.experiment
+    fresh = _decisions(pack(columns, unlimited, seed=seed, assigned=assigned), columns.keys)
     last = max((one.rank for one in held.decisions), default=0)
     later = () if held.later is msgspec.UNSET else held.later
     return _limited(
@@ -370,7 +418,10 @@ def on_offer(held: Selection, token_costs: Mapping[str, int], settings: LearnerS
     stay, leave = (
         [one for one in known if (one.arm in left_out) == is_excluded] for is_excluded in (False, True)
     )
-    leave = [msgspec.structs.replace(one, included=False, reason="excluded") for one in leave]
+    leave = [
+        one if one.reason == "held_out" else msgspec.structs.replace(one, included=False, reason="excluded")
+        for one in leave
+    ]
     rows = [
         msgspec.structs.replace(one, rank=rank, token_cost=max(token_costs[one.arm], 0))
         for rank, one in enumerate([*stay, *leave], start=1)
@@ -450,8 +501,10 @@ def _everything(columns: ArmColumns) -> PackedArms:
         token_cost=counted_cost(columns.token_cost),
         pulls=columns.pulls,
         draws=None,
-        seeds=np.array([], dtype=np.int64),
-        excluded=np.array([], dtype=np.int64),
+        seeds=_NONE,
+        excluded=_NONE,
+        first=_NONE,
+        held_out=_NONE,
         n_under=0,
         budget_tokens=0,
         k=0,

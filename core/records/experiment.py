@@ -127,7 +127,8 @@ class Assigned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The side of a session in an experiment, as a selection carries it.
 
     ``experiment`` is the id of the line of its start. ``chance_micro`` is the chance of the side *with*, in
-    millionths. ``n_fitting`` experiments fitted, and one was chosen with equal chance.
+    millionths. ``n_fitting`` experiments fitted, and one was chosen with equal chance. ``in_force`` False: the time
+    in which the session counts is over, so its arm is decided as elsewhere.
     """
 
     experiment: Label
@@ -135,6 +136,7 @@ class Assigned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     side: TrialSide
     chance_micro: Annotated[int, Meta(ge=1, lt=MICRO)]
     n_fitting: Annotated[int, Meta(ge=1, le=MOST_RUNNING)] = 1
+    in_force: bool = True
 
     def __post_init__(self) -> None:
         check_key(self.arm)

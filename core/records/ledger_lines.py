@@ -28,6 +28,7 @@ from core.records.evaluation_lines import (
     without_texts,
 )
 from core.records.evidence import Outcome, Reference
+from core.records.experiment import AssignmentLine, ExperimentLine
 from core.records.learner import LearnerSettings
 from core.records.limits import MAX_COUNT, Count, Label, Millis, Tokens
 from core.records.line_checks import FactOfLine, KeyedLine, KindLine, check_id, check_number, check_storable
@@ -312,6 +313,8 @@ FactLine = (
     | CreditLine
     | OutcomeLine
     | TrialLine
+    | ExperimentLine
+    | AssignmentLine
 )
 """Lines of what people did, one for each kind of fact that goes from one learner to another; each has an ``id`` and
 says whether it is ``undone``.

@@ -11,6 +11,7 @@ from msgspec.structs import force_setattr
 from core.errors import InvalidInput
 from core.records.arm import Arm, arm_type, check_key, tool_key
 from core.records.candidate import tool_name
+from core.records.experiment import Assigned
 from core.records.limits import (
     LAST_MS,
     MAX_COUNT,
@@ -30,13 +31,28 @@ from core.records.limits import (
     whole,
 )
 
-Reason = Literal["seed", "under_explored", "draw", "baseline", "passive", "budget", "k", "excluded"]
-"""Reasons for inclusion (first five) or exclusion (``budget``: did not fit; ``k``: enough arms were in; ``excluded``:
-the setting ``excluded_arms`` names it).
+Reason = Literal[
+    "seed",
+    "under_explored",
+    "draw",
+    "baseline",
+    "passive",
+    "assigned",
+    "budget",
+    "k",
+    "excluded",
+    "held_out",
+]
+"""Reasons for inclusion (first six) or exclusion.
+
+``assigned``, ``held_out``: an experiment has the session on the side with the arm, or without it. ``budget``: it did
+not fit. ``k``: enough arms were in. ``excluded``: the setting ``excluded_arms`` names it.
 """
 
 REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
-LEFT_OUT: Final[frozenset[Reason]] = frozenset({"budget", "k", "excluded"})
+LEFT_OUT: Final[frozenset[Reason]] = frozenset({"budget", "k", "excluded", "held_out"})
+FIXED_OUT: Final[frozenset[Reason]] = frozenset({"excluded", "held_out"})
+"""Reasons that no draw, budget or rank changes."""
 _T = TypeVar("_T")
 SelectedClass = Literal["baseline", "selected", "passive", "fallback"]
 _CLASSES: Final = get_args(SelectedClass)
@@ -79,7 +95,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     run without a selection has neither, because our settings did not make its prompt. ``held_since_ms`` is when its
     hold began: the session's requests share coin, draws and order from then on. Absent = drawn for this request.
     ``later`` are the draws of candidates that came after that. ``numpy`` is the version of NumPy that drew, and
-    ``beliefs`` a digest of the posteriors it drew from: with both, `verify` replays the draws.
+    ``beliefs`` a digest of the posteriors it drew from: with both, `verify` replays the draws. ``experiment`` is the
+    side of its session in an experiment. Then no coin was tossed.
     """
 
     run_class: SelectedClass
@@ -98,6 +115,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     later: tuple[LaterDraw, ...] | msgspec.UnsetType = msgspec.UNSET
     numpy: Label | msgspec.UnsetType = msgspec.UNSET
     beliefs: Label | msgspec.UnsetType = msgspec.UNSET
+    experiment: Assigned | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         sound = {
@@ -222,6 +240,11 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def excluded(self) -> tuple[str, ...]:
         return tuple(decision.arm for decision in self.decisions if not decision.included)
+
+    @property
+    def nameable(self) -> tuple[str, ...]:
+        """Ids of left-out arms that a text may name: an experiment names none on the side without it."""
+        return tuple(one.arm for one in self.decisions if not one.included and one.reason != "held_out")
 
     @property
     def tokens(self) -> int:

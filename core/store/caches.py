@@ -90,6 +90,8 @@ def run_facts(row: Row) -> RunFacts:
 
 def _coin(choice: Choice, import_no: int) -> int:
     """Return the baseline probability in millionths; imported it has `DECLARED_COIN` more, of a hold `HELD_COIN`."""
+    if choice.experiment is not msgspec.UNSET:
+        return UNKNOWN  # no coin was tossed
     kind = (DECLARED_COIN if import_no else 0) + (HELD_COIN if choice.is_held else 0)
     return prob_micro(choice.baseline_prob) + kind
 

@@ -29,9 +29,10 @@ _PARENTS: Final[Mapping[str, str]] = {
         f"{name}_no": name
         for name in (
             *("adapter", "layer", "execution", "evaluation", "episode", "episode_credit", "environment"),
-            *("reset", "repair", "review_queue", "compaction", "trial"),
+            *("reset", "repair", "review_queue", "compaction", "trial", "experiment"),
         )
     },
+    "start_no": "experiment",
     "first_no": "execution",
     "second_no": "execution",
 }
@@ -99,6 +100,14 @@ _SAID: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         ("run", "value"),
     ),
     "trial": ("SELECT trial_no, form FROM trial WHERE learner_id = ? AND trial_no IN ({})", ("form",)),
+    "experiment": (
+        "SELECT experiment_no, form FROM experiment WHERE learner_id = ? AND experiment_no IN ({})",
+        ("form",),
+    ),
+    "assignment": (
+        "SELECT assignment_no, side FROM assignment WHERE learner_id = ? AND assignment_no IN ({})",
+        ("side",),
+    ),
     "evaluation": (
         "SELECT evaluation_no, outcome, score, rater, model, rubric FROM evaluation"
         " WHERE learner_id = ? AND evaluation_no IN ({})",

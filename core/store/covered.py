@@ -30,6 +30,10 @@ _FIRST: Final = {
     "whole_reward": "observation_no",
     "achieved": "achieved_no uid run value actor at_ms import_no revision",
     "trial": "trial_no uid form plan content actor at_ms import_no revision",
+    "experiment": "experiment_no uid form start_no content actor at_ms import_no revision",
+    "assignment": (
+        "assignment_no uid experiment_no session run side chance_micro n_fitting actor at_ms import_no revision"
+    ),
     "adapter": "adapter_no uri name version",
     "layer": "layer_no uid",
     "execution": "execution_no uid adapter_no run_no session at_ms",

@@ -22,6 +22,7 @@ from core.store.contradicted import contents
 from core.store.covered import DESCRIPTION, key_of
 from core.store.episodes import drop_tasks
 from core.store.erased import REMEMBER, Erased, Remembered, new_key
+from core.store.experiments import rename_sessions_of_experiments
 from core.store.quality import fold_again
 from core.store.reads.runs import missing_run, named_run
 from core.store.rollouts import drop_rollout_tasks, drop_rollout_texts
@@ -86,6 +87,7 @@ REACHED: Final[Mapping[str, Reached]] = {
     "trace.session": "session",
     "trial.content": "session",
     "trial_session.session": "session",
+    "assignment.session": "session",
     # tasks of erased episodes become numbers, in every version and in rollouts that wait
     "episode.task": "task",
     "environment_task.task": "task",
@@ -101,6 +103,8 @@ REACHED: Final[Mapping[str, Reached]] = {
     "note.actor": "name",
     "achieved.actor": "name",
     "trial.actor": "name",
+    "experiment.actor": "name",
+    "assignment.actor": "name",
     "setting.actor": "name",
     "import.actor": "name",
     "undo.actor": "name",
@@ -254,8 +258,9 @@ def _was_offered(txn: Transaction, key: Sequence[Any]) -> bool:
         " UNION ALL SELECT 1 FROM hold WHERE learner_id = ? AND session = ?"
         " UNION ALL SELECT 1 FROM agent_session WHERE learner_id = ? AND name = ?"
         " UNION ALL SELECT 1 FROM trial_session WHERE learner_id = ? AND session = ?"
+        " UNION ALL SELECT 1 FROM assignment WHERE learner_id = ? AND session = ?"
         " UNION ALL SELECT 1 FROM trace WHERE learner_id = ? AND session = ? LIMIT 1",
-        [key[1], *key, *key, *key, *key],
+        [key[1], *key, *key, *key, *key, *key],
     )
 
 
@@ -354,6 +359,7 @@ def _name_what_is_left(txn: Transaction, scope: Scope, sessions: Mapping[str, st
         "SELECT run_no FROM run WHERE learner_id = ? AND session IN ({})", sorted(sessions.values())
     )
     rename_sessions_of_trials(txn, sessions)
+    rename_sessions_of_experiments(txn, sessions)
     archived = txn.column("SELECT DISTINCT run_no FROM version WHERE learner_id = ?")
     concerned = {*scope.runs, *renamed_runs, *(archived if sessions else ())}
     for run_nos in chunks(sorted(concerned)):

@@ -18,6 +18,7 @@ from core.records.corrections import note_payload
 from core.records.episode import Scale, ScaleLine
 from core.records.episode_credit import CreditLine
 from core.records.evaluation_lines import BrowserLine, ChoiceLine, EvaluationLine, RubricLine
+from core.records.experiment import AssignmentLine, ExperimentLine, ExperimentPlan
 from core.records.ledger_lines import FactLine, NoteLine, PlacedLine, RepairLine, ResetLine, RewardLine
 from core.records.queue_lines import ItemLine, QueueLine, SkippedLine
 from core.records.review import Rubric
@@ -36,6 +37,7 @@ from core.store.evaluations import (
     read_evaluation,
     settle_evaluations,
 )
+from core.store.experiments import add_assignment, add_experiment, assignment_lines, experiment_lines
 from core.store.ledger import moving_reward, read_reward, reward_lines, reward_payload, reward_reply
 from core.store.notes import (
     add_choice,
@@ -293,6 +295,31 @@ _ALL: Final = (
         line=TrialLine(id="elsewhere/trial-1", results=TrialResults(source="lines", cells=(_CELL,))),
         lines=trial_lines,
         read=_read_by(add_trial),
+    ),
+    Exchanged(
+        table="experiment",
+        example="experiment-1",
+        line=ExperimentLine(
+            id="elsewhere/experiment-1",
+            form="start",
+            plan=ExperimentPlan(arm=_ARM, metric="tokens", ends_ms=0, n_planned=1),
+        ),
+        lines=experiment_lines,
+        read=_read_by(add_experiment),
+    ),
+    Exchanged(
+        table="assignment",
+        example="assignment-1",
+        follows=("experiment",),
+        line=AssignmentLine(
+            id="elsewhere/assignment-1",
+            of="elsewhere/experiment-1",
+            side="with",
+            chance_micro=500_000,
+            session="session-1",
+        ),
+        lines=assignment_lines,
+        read=_read_by(add_assignment),
     ),
     Fact(table="undo", example="undo-4"),
 )

@@ -21,6 +21,7 @@ from core.store.compacted import compacted_runs
 from core.store.covered import columns_of
 from core.store.engine.dialect import RUNS_BY_UID
 from core.store.erased import REMEMBER
+from core.store.experiments import assign_recorded, recorded_side
 from core.store.provenance import (
     Attribution,
     attribute_runs,
@@ -286,6 +287,8 @@ def _add_distinct(
     fresh = [index for index in indexes if batch[index].run.uid not in known]
     of_trial = _insert(txn, [(batch[index], versions[index]) for index in fresh], import_no)
     results |= dict.fromkeys(fresh, "new")
+    if not isinstance(txn, Part):  # a staged import assigns at its end
+        assign_recorded(txn, [recorded_side(batch[index].run) for index in fresh])
     since |= dict.fromkeys([index for index in fresh if batch[index].run.uid not in of_trial], _NOW)
     _put_transcripts(txn, {uid: versions[index] for uid, index in zip(uids, indexes, strict=True)})
     if known:

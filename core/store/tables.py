@@ -65,6 +65,8 @@ NUMBERED: Final = (
     "compaction",
     "achieved",
     "trial",
+    "experiment",
+    "assignment",
 )
 """Tables whose rows have numbers, ``<table>_no``, that the learner's row gives."""
 ACT: Final = "act"
@@ -479,6 +481,34 @@ trial_session = _bulk(
     Column("session", Text, primary_key=True, nullable=False),
     _key("trial_no"),
     Index("ix_trial_session_trial", "learner_id", "trial_no"),
+)
+
+experiment = _exchanged(
+    "experiment",  # starts of experiments, and later acts on them
+    _text("form"),  # start, share, stop or decision
+    _int("start_no"),  # of a later act the number of its start; 0: it is one
+    _text("content"),  # JSON: `ExperimentPlan` or `ExperimentAct`
+    _text("secret"),  # key of the draws of sides, in hexadecimal; '': none, so it assigns nothing here
+    *_byline(),
+    _partial("uq_experiment_uid", "uid", where="uid <> ''", unique=True),
+    act="experiment",
+)
+
+assignment = _exchanged(
+    "assignment",  # sessions, or runs without one, with their side in an experiment
+    _int("experiment_no"),
+    _text("session"),  # '': it is of a run
+    _text("run"),  # uid of a run without a session; '': it is of a session
+    _text("side"),
+    _int("chance_micro"),  # of the side with the arm
+    _int("n_fitting"),  # experiments of which one was chosen with equal chance
+    *_byline(),
+    _partial("uq_assignment_uid", "uid", where="uid <> ''", unique=True),
+    _partial("ix_assignment_session", "session", where="session <> ''"),
+    _partial("ix_assignment_run", "run", where="run <> ''"),
+    Index("ix_assignment_experiment", "learner_id", "experiment_no"),
+    act="assignment",
+    bulk=True,
 )
 
 adapter = _small(

@@ -72,7 +72,7 @@ BEGUN: Final = (
 ROOM: Final = 1_000_000
 """Revisions that are left for acts during a staged import."""
 
-_NEVER_WRITTEN: Final = (-1, "{}", 0, 0, 0, "", 0, 0, None, 1, 1)
+_NEVER_WRITTEN: Final = (-1, "{}", 0, 0, 0, "", 0, 0, None, 1, 1, 1)
 
 
 @lru_cache(maxsize=64)
@@ -304,6 +304,8 @@ class Snapshot(Statements):
 
     is_compacted = False
     """Rows of old runs were deleted; their sums are left."""
+    has_experiments = False
+    """An experiment was ever started or imported."""
 
     def __init__(self, connection: Connection, name: str, number: int | None = None) -> None:
         """``number``: what the learner went by the last time, which may be another's by now."""
@@ -323,8 +325,10 @@ class Snapshot(Statements):
             head,
             next_link,
             next_compaction,
+            next_experiment,
         ) = row or _NEVER_WRITTEN
         self.is_compacted = next_compaction > 1
+        self.has_experiments = next_experiment > 1
         self.head = shown_head(next_link - 1, head)
         """Head of the learner's chain, None without a link."""
         self.staged = Staged(*staged)
@@ -341,7 +345,7 @@ class Snapshot(Statements):
     def _row_by_number(self, number: int) -> Row | None:
         return self.connection.row(
             "SELECT learner_id, settings, staged_import_no, staged_revision, staged_parts, origin, revision, token,"
-            " chain_head, next_link_no, next_compaction_no FROM learner"
+            " chain_head, next_link_no, next_compaction_no, next_experiment_no FROM learner"
             " WHERE learner_id = ? AND name = ? AND revision > 0",
             [number, self.name],
         )
@@ -494,6 +498,11 @@ class Transaction(Statements):
     def is_compacted(self) -> bool:
         """True if rows of old runs were deleted, in this write too."""
         return self._next["compaction"] > 1
+
+    @property
+    def has_experiments(self) -> bool:
+        """True if an experiment was ever started or imported."""
+        return self._next["experiment"] > 1
 
     @cached_property
     def was_empty(self) -> bool:

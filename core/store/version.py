@@ -20,6 +20,7 @@ from core.columns import UNKNOWN
 from core.errors import StoreUnusable
 from core.records.bill import OWNERS, PARTS, UNKNOWN_BILL, Bill, ModelPrices, Spent, bill_of, disjoint
 from core.records.evidence import OBSERVATION, OBSERVED, REFERENCED, RETRACTED, Judged
+from core.records.experiment import Assigned
 from core.records.model_kinds import unpriced_parts
 from core.records.selection import LaterDraw, Selection
 from core.store.engine import Row
@@ -89,6 +90,7 @@ _SESSION: Final = COLUMNS.index("session")
 
 _DECIDED: Final = frozenset({"baseline", "selected"})
 _HELD: Final = "held_since_ms"
+_ASSIGNED: Final = '"experiment":'
 _KEYS: Final = (1 << 63) - 1
 _GOLDEN: Final = 0x9E3779B97F4A7C15
 
@@ -180,6 +182,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     later: tuple[LaterDraw, ...] | msgspec.UnsetType = msgspec.UNSET
     numpy: str | msgspec.UnsetType = msgspec.UNSET
     beliefs: str | msgspec.UnsetType = msgspec.UNSET
+    experiment: Assigned | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def is_held(self) -> bool:
@@ -477,11 +480,13 @@ def renamed(version: Version, name: Callable[[str | None], str | None]) -> Versi
 def session_key(run_no: int, run_class: object, session: object, choice: object = None) -> int | None:
     """Return the session of a run whose class a coin decided, as a number; a run without a session is its own.
 
+    No coin decides in a session that an experiment assigned.
+
     Runs of one hold are one session, though none was named when they were recorded.
 
     Numbers are spread over 0 to 2**63 - 1 independent of names: the lowest of them are a random sample of sessions.
     """
-    if run_class not in _DECIDED:
+    if run_class not in _DECIDED or _ASSIGNED in str(choice):
         return None
     if session not in (None, ""):
         return named_key(str(session))

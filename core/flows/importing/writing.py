@@ -21,6 +21,7 @@ from core.records.achieved import OutcomeLine
 from core.records.episode import Episode
 from core.records.ledger_lines import ContentLine, LearnerLine
 from core.records.run import OTHER_UNITS, Run, Unit
+from core.store.experiments import assign_imported
 from core.store.imports import present
 from core.store.resets import runs_before_reset
 from core.store.runs import KnownAgain, add_runs
@@ -185,6 +186,7 @@ class InParts:
         )
         activation.finish()
         settle_new_trials(txn)
+        assign_imported(txn, import_no)
         return txn.has_news or self._writer.n_new > len(activation.superseded)
 
     @property

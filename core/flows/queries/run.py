@@ -20,7 +20,7 @@ from core.records.observation import Observation
 from core.records.run_page import Cursor, Direction
 from core.records.run_query import RunFilter, View
 from core.records.run_story import ArmFlip, RunArm, RunStory
-from core.records.selection import LEFT_OUT, Decision, Selection
+from core.records.selection import FIXED_OUT, LEFT_OUT, Decision, Selection
 from core.records.transcript import Transcript
 from core.store.episodes import episodes_of_run
 from core.store.reads import missing_run, observations
@@ -140,13 +140,13 @@ class _ArmRows(NamedTuple):
 def _arms(rows: _ArmRows, chosen: Selection | None, flip_values: Flips | None) -> tuple[RunArm, ...]:
     """Return every arm of the run: by rank if there was a selection, else by type and id, those in full first."""
     decided = () if chosen is None else chosen.decisions
-    packed = [row for row in decided if row.reason != "excluded"]  # each with a flip
+    packed = [row for row in decided if row.reason not in FIXED_OUT]  # each with a flip
     first_sampled = next((at for at, row in enumerate(packed) if row.reason == "draw"), len(packed))
     ranked = [
         _arm(row.arm, rows, row, flip=_flip(row, at, flip_values), is_sampled=at >= first_sampled)
         for at, row in enumerate(packed)
     ]
-    ranked += [_arm(row.arm, rows, row) for row in decided if row.reason == "excluded"]
+    ranked += [_arm(row.arm, rows, row) for row in decided if row.reason in FIXED_OUT]
     known = {row.arm for row in decided}
     others = [_arm(key, rows) for key in rows.parts if key not in known]
     return (*ranked, *sorted(others, key=_by_part))

@@ -19,7 +19,7 @@ import numpy as np
 
 from core.columns import UNKNOWN, Bools, Floats, Ints
 from core.maths.packing import fill
-from core.records.selection import Selection
+from core.records.selection import FIXED_OUT, Selection
 
 _CELLS: Final = 2_000_000
 """Budgets tried times arms: with few arms every budget that changes something is tried, up to `_STEPS`."""
@@ -91,8 +91,8 @@ class Flips:
 def recorded(selection: Selection, *, k: int | None = None) -> Recorded:
     """Return a selection by rank; ``k`` is the limit that was in force, None if it is unknown.
 
-    A limit that was reached is read off the record. Arms that a setting excluded are left out: the packer never came
-    to them.
+    A limit that was reached is read off the record. Arms that a setting or an experiment excluded are left out: the
+    packer never came to them.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def recorded(selection: Selection, *, k: int | None = None) -> Recorded:
     Recorded
         Its decisions by rank, as arrays.
     """
-    candidates = (decision for decision in selection.decisions if decision.reason != "excluded")
+    candidates = (decision for decision in selection.decisions if decision.reason not in FIXED_OUT)
     rows = sorted(candidates, key=lambda decision: decision.rank)
     included = np.array([row.included for row in rows], dtype=np.bool_)
     reasons = [row.reason for row in rows]
