@@ -61,6 +61,14 @@ if TYPE_CHECKING:
     from core.flows.episode import declare, mark_incomplete, preview_declare, record_step
     from core.flows.erase import erase
     from core.flows.evaluate import evaluate
+    from core.flows.experiments import (
+        experiment_result,
+        experiments,
+        plan_experiment,
+        share_experiment,
+        start_experiment,
+        stop_experiment,
+    )
     from core.flows.export import export_file
     from core.flows.importing.files import import_files
     from core.flows.inventory import carried
@@ -576,6 +584,34 @@ class Methods:
     )
     trials = Verb("read", trials, route="records/trials")
     trial_result = Verb("read", trial_result, route="records/trials/{trial}", example={"trial": "trial-1"})
+    plan_experiment = Verb(
+        "read", plan_experiment, route="records/experiment-plans/{arm}", example={"arm": "tool:web:search"}
+    )
+    start_experiment = Verb(
+        "settings",
+        start_experiment,
+        route="experiments",
+        example={"arm": "tool:web:search", "metric": "tokens", "preview": True},
+    )
+    share_experiment = Verb(
+        "settings",
+        share_experiment,
+        route="experiments/{experiment}/share",
+        example={"experiment": "experiment-1", "share": 0.2},
+    )
+    stop_experiment = Verb(
+        "settings",
+        stop_experiment,
+        route="experiments/{experiment}/stop",
+        example={"experiment": "experiment-1", "decision": "keep"},
+    )
+    experiments = Verb("read", experiments, route="records/experiments")
+    experiment_result = Verb(
+        "read",
+        experiment_result,
+        route="records/experiments/{experiment}",
+        example={"experiment": "experiment-1"},
+    )
     note = Verb("reward", note, route="notes", example={"arm": "tool:web:search", "text": "slow on Mondays"})
     repair = Verb(
         "reset",

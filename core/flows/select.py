@@ -138,8 +138,8 @@ def _write(context: Context, call: _Call, session: str, seed: int) -> Selection:
         if settings.phase == "passive" or hold is None:
             sided = call.side(txn, session, columns, seed=seed, now_ms=txn.now_ms)
             fresh = call.chosen(columns, settings, seed, txn.revision, sided)
-            if sided is not None and sided.is_new:
-                assign(txn, sided, session=session)
+            if sided is not None and sided.is_new and sided.is_due(assign(txn, sided, session=session)):
+                _stop_if_harmful(txn, sided.experiment_no)
             if not holds or settings.phase == "passive":  # perhaps changed meanwhile
                 return fresh
             return begin_hold(txn, session, fresh, idle_ms=idle_ms)
@@ -153,6 +153,12 @@ def _write(context: Context, call: _Call, session: str, seed: int) -> Selection:
         return call.of_hold(selection, candidates, settings)
 
     return with_guidance(context.write("select", work, create=call.arms is not None))
+
+
+def _stop_if_harmful(txn: Transaction, experiment_no: int) -> None:
+    from core.flows.experiments import stop_if_harmful  # noqa: PLC0415 - its statistics load with the first look
+
+    stop_if_harmful(txn, experiment_no)
 
 
 def _undecided(hold: Selection, columns: ArmColumns) -> ArmColumns:

@@ -17,6 +17,7 @@ AlertKind = Literal[
     "poisoned",
     "costs_more",
     "queue_overdue",
+    "experiment_harms",
     "reward_hacked",
     "success_fell",
     "silent",
@@ -26,9 +27,9 @@ AlertKind = Literal[
 """Conditions of a learner, as its overview names them; ``denials`` belong to no learner.
 
 ``poisoned``: arms look poisoned. ``costs_more``: the selection costs more than it saves. ``queue_overdue``: a queue
-is overdue. ``reward_hacked``, ``success_fell``: an environment's reward looks hacked, or its success fell.
-``silent``: no runs come. ``feed_silent``: a channel, model, source or importer stopped. ``denials``: requests were
-refused.
+is overdue. ``experiment_harms``: an experiment stopped by itself, because its arm harms. ``reward_hacked``,
+``success_fell``: an environment's reward looks hacked, or its success fell. ``silent``: no runs come.
+``feed_silent``: a channel, model, source or importer stopped. ``denials``: requests were refused.
 """
 ALERT_KINDS: Final[tuple[AlertKind, ...]] = get_args(AlertKind)
 State = Literal["raised", "cleared", "test"]
@@ -52,6 +53,7 @@ _PAGE: Final[Mapping[AlertKind, str]] = {
     "poisoned": "evidence",
     "costs_more": "savings",
     "queue_overdue": "review",
+    "experiment_harms": "trials",
     "reward_hacked": "environment",
     "success_fell": "environment",
     "silent": "data",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, get_args
+from typing import Annotated, Final, Literal, TypedDict, get_args
 
 import msgspec
 from msgspec import Meta
@@ -28,8 +28,8 @@ ExperimentOpen = Literal["few_sessions", "wide", "not_known", "not_followed", "r
 """The reason for an open verdict. ``few_sessions``: planned sessions are left. ``not_known``: unknown outcomes could
 change the verdict. ``runs_differ``: the sides differ in their share of sessions without a run.
 """
-ExperimentForm = Literal["start", "share", "stop", "decision"]
-Decision = Literal["keep", "exclude", "end"]
+ExperimentForm = Literal["start", "share", "stop"]
+Decision = Literal["end", "keep", "exclude"]
 ExperimentState = Literal["running", "stopped", "ended", "undone", "read_only"]
 """``read_only``: it came from another learner, without its key."""
 DECISIONS: Final[tuple[Decision, ...]] = get_args(Decision)
@@ -37,6 +37,8 @@ MOST_RUNNING: Final = 3
 """Experiments of a learner that run at the same time."""
 MOST_DAYS: Final = 60
 """Days after which an experiment ends, at the latest; a plan that takes more proposes a trial."""
+MOST_PLANNED: Final = 1_000_000
+"""Sessions of a plan where no smaller number has the power."""
 _LEAST_SHARE: Final = 0.05
 _MOST_HOURS: Final = 24 * 14
 _MOST_WAIT_DAYS: Final = 60
@@ -96,11 +98,18 @@ def check_share(share: object) -> float:
 class ExperimentAct(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """A later act on an experiment: another share for new sessions, a stop, or the decision after its end."""
+    """A later act on an experiment: another share for new sessions, or a stop with the decision about its arm.
+
+    ``harms`` names the metric whose proven harm stopped it; then no person did.
+    """
 
     share: float | None = None
-    harms: TrialWord | None = None
     decision: Decision | None = None
+    harms: SessionMetric | None = None
+
+    def __post_init__(self) -> None:
+        if self.share is not None:
+            force_setattr(self, "share", check_share(self.share))
 
 
 class ExperimentLine(FactOfLine, frozen=True, tag="experiment"):
@@ -207,7 +216,36 @@ class ExperimentFigures:
     n_late: int = 0
 
 
-# Answers
+# Requests and answers
+
+
+class ExperimentOptions(TypedDict, total=False):
+    """Options of an experiment, fixed at its start."""
+
+    metric: Annotated[
+        SessionMetric, Meta(description="The measure that gets the verdict.", extra={"default": "success"})
+    ]
+    share: Annotated[
+        float, Meta(description="Chance of the side with the arm, .05 to .95.", extra={"default": 0.5})
+    ]
+    smallest: Annotated[
+        float,
+        Meta(
+            description="Smallest effect of interest: points for success and failures, else per cent.",
+            extra={"default": 10.0},
+        ),
+    ]
+    source: Annotated[
+        OutcomeSource | None,
+        Meta(description="Source of outcomes. Default: the first of the setting outcome_from that is known."),
+    ]
+    hours: Annotated[
+        int, Meta(description="Hours after its assignment in which a session counts.", extra={"default": 24})
+    ]
+    days: Annotated[
+        int,
+        Meta(description="Further days in which its outcomes may become known.", extra={"default": 7}),
+    ]
 
 
 class ExperimentPlanned(msgspec.Struct, frozen=True, kw_only=True):
@@ -238,7 +276,9 @@ class ExperimentPlanned(msgspec.Struct, frozen=True, kw_only=True):
 class ExperimentRow(msgspec.Struct, frozen=True, kw_only=True):
     """An experiment of a list. ``nth`` counts the experiments on its arm, from 1.
 
-    ``share`` is that of new sessions now. ``by_itself``: a proven harm stopped it.
+    ``share`` is that of new sessions now. ``harms`` names the metric whose proven harm stopped it. ``acts`` are the
+    ids of its later acts. ``n_open`` assigned sessions keep their side until their time is over. ``is_excluded``: a
+    setting has the arm out of every prompt.
     """
 
     experiment: str
@@ -249,9 +289,12 @@ class ExperimentRow(msgspec.Struct, frozen=True, kw_only=True):
     share: float
     figures: ExperimentFigures
     stopped_ms: int | None = None
-    by_itself: bool = False
+    harms: SessionMetric | None = None
     decision: Decision | None = None
     actor: str = ""
+    acts: tuple[str, ...] = ()
+    n_open: int = 0
+    is_excluded: bool = False
 
 
 class ExperimentStarted(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ import msgspec
 from core.errors import UnreadableSource
 from core.records.arm import MICRO
 from core.records.experiment import (
+    MOST_PLANNED,
     Assigned,
     AssignmentLine,
     ExperimentAct,
@@ -35,6 +36,8 @@ from core.store.staging import spoil
 from core.store.transaction import Byline, Facts, Snapshot, Transaction
 
 _COIN_BYTES: Final = 8
+_LOOKS: Final = 60
+"""Looks at the verdict while an experiment assigns its planned sessions."""
 _ASSIGNED: Final = (
     "SELECT experiment_no, side, chance_micro, n_fitting, at_ms FROM assignment WHERE learner_id = ?"
     f" AND undone = 0 AND {ACTIVE} AND {{unit}} = ? AND {{unit}} <> '' ORDER BY revision, assignment_no LIMIT 1"
@@ -79,7 +82,13 @@ class Started(NamedTuple):
     @property
     def stop(self) -> ExperimentFact | None:
         """The first act that stopped it."""
-        return next((one for one in self.acts if one.form in {"stop", "decision"}), None)
+        return next((one for one in self.acts if one.form == "stop"), None)
+
+    @property
+    def latest(self) -> ExperimentAct:
+        """The latest act that stopped it or decided about its arm; empty where there is none."""
+        stops = [one.content for one in self.acts if one.form == "stop"]
+        return next((act for act in reversed(stops) if isinstance(act, ExperimentAct)), ExperimentAct())
 
     def assigns(self, now_ms: int) -> bool:
         """Return whether new sessions get a side."""
@@ -98,11 +107,19 @@ class Assignment(NamedTuple):
 
 
 class Sided(NamedTuple):
-    """The side of a request, and the number of its experiment; ``is_new``: no row has it yet."""
+    """The side of a request, and the number of its experiment with its planned sessions.
+
+    ``is_new``: no row has it yet.
+    """
 
     assigned: Assigned
     experiment_no: int
     is_new: bool
+    n_planned: int = MOST_PLANNED
+
+    def is_due(self, number: int) -> bool:
+        """Return whether the assignment of a number is followed by a look at the verdict."""
+        return number % max(self.n_planned // _LOOKS, 1) == 0
 
 
 # Facts
@@ -235,6 +252,7 @@ def side_of(
         ),
         chosen.fact.number,
         is_new=True,
+        n_planned=chosen.plan.n_planned,
     )
 
 
@@ -278,10 +296,10 @@ def _name(facts: Facts, session: str) -> str:
 
 def assign(
     txn: Transaction, sided: Sided, *, session: str = "", run: str = "", at_ms: int | None = None
-) -> None:
-    """Write the row of a new assignment, whose session began at a time (None = now)."""
+) -> int:
+    """Write the row of a new assignment, whose session began at a time (None = now), and return its number."""
     one = sided.assigned
-    txn.append_fact(
+    return txn.append_fact(
         "assignment",
         Byline(txn.actor.name, txn.now_ms if at_ms is None else min(at_ms, txn.now_ms)),
         experiment_no=sided.experiment_no,
@@ -356,6 +374,19 @@ def _had_others(txn: Transaction, session: str, uids: set[str]) -> bool:
     )
     return not uids.issuperset(before) or txn.has_row(
         _KNOWN.split(" UNION ALL ", 1)[1] + " LIMIT 1", [session, txn.learner_id, session]
+    )
+
+
+def n_open(facts: Facts, experiment_no: int, now_ms: int) -> int:
+    """Return how many assigned sessions of an experiment keep their side now."""
+    one = next((one for one in started(facts) if one.fact.number == experiment_no), None)
+    return (
+        0
+        if one is None
+        else facts.count_of(
+            f"SELECT count(*) FROM assignment WHERE learner_id = ? AND experiment_no = ? AND {ACTIVE} AND at_ms >= ?",
+            [experiment_no, now_ms - one.plan.hours * HOUR_MS],
+        )
     )
 
 

@@ -485,7 +485,7 @@ trial_session = _bulk(
 
 experiment = _exchanged(
     "experiment",  # starts of experiments, and later acts on them
-    _text("form"),  # start, share, stop or decision
+    _text("form"),  # start, share or stop
     _int("start_no"),  # of a later act the number of its start; 0: it is one
     _text("content"),  # JSON: `ExperimentPlan` or `ExperimentAct`
     _text("secret"),  # key of the draws of sides, in hexadecimal; '': none, so it assigns nothing here

@@ -24,6 +24,7 @@ ALARMS: Final[dict[AlertKind, str]] = {
     "poisoned": "arms look poisoned",
     "costs_more": "costs more than it saves",
     "queue_overdue": "a queue is overdue",
+    "experiment_harms": "an arm harms",
     "silent": "no run comes",
     "feed_silent": "a feed stopped",
     "denials": "many refusals",
@@ -31,6 +32,7 @@ ALARMS: Final[dict[AlertKind, str]] = {
 _WHY: Final[dict[AlertKind, tuple[str, str]]] = {
     "poisoned": ("has arms that look poisoned", "have arms that look poisoned"),
     "costs_more": ("costs more than it saves", "cost more than they save"),
+    "experiment_harms": ("has an arm that harms", "have arms that harm"),
     "queue_overdue": ("has a queue that is overdue", "have a queue that is overdue"),
     "silent": ("gets no runs", "get no runs"),
     "feed_silent": ("has a feed that stopped", "have a feed that stopped"),

@@ -17,6 +17,10 @@ import orjson
 from core.doors import qortex
 from core.doors.mcp.schemas import (
     CARRIED,
+    EXPERIMENT_PLAN,
+    EXPERIMENT_START,
+    EXPERIMENT_STOP,
+    EXPERIMENTS,
     EXPORT,
     LISTS,
     OBJECT,
@@ -50,7 +54,7 @@ from core.records.times import iso
 Arguments = Mapping[str, Any]
 Document = dict[str, Any]
 Call = Callable[[Service, Actor, Arguments], Document]
-ALLOWABLE: Final = ("reset", "repair", "export")
+ALLOWABLE: Final = ("reset", "repair", "export", "experiment")
 """Tools that an agent may call only if the server is started with ``--allow``."""
 _MOST_CARRIED: Final = 500
 Effect = Literal["reads", "adds", "corrects"]
@@ -358,6 +362,37 @@ _TABLE: Final = (
         "Arms learn nothing from it.",
         TRIAL_READ,
         _verb(Verbs.read_trial),
+    ),
+    _reads(
+        "experiment_plan",
+        "What an experiment on an arm would take: the sessions that a verdict needs, days at the present pace, and "
+        "what prevents a start. An experiment puts the arm in or out of whole sessions by chance.",
+        EXPERIMENT_PLAN,
+        _verb(Verbs.plan_experiment),
+    ),
+    _reads(
+        "experiments",
+        "The experiments with their verdicts: does offering the arm help, harm, or make no difference?",
+        EXPERIMENTS,
+        _verb(Verbs.experiments),
+    ),
+    AgentTool(
+        "experiment_start",
+        "settings",
+        "adds",
+        "Start an experiment on an arm: new sessions get it or lack it by chance until the experiment ends.",
+        EXPERIMENT_START,
+        _verb(Verbs.start_experiment),
+        allowed_as="experiment",
+    ),
+    AgentTool(
+        "experiment_stop",
+        "settings",
+        "corrects",
+        "Stop an experiment, and end it, keep its arm, or exclude its arm. A person can take it back.",
+        EXPERIMENT_STOP,
+        _verb(Verbs.stop_experiment),
+        allowed_as="experiment",
     ),
     _reads(
         "why_in_prompt",

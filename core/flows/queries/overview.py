@@ -30,6 +30,7 @@ from core.records.run_query import View
 from core.records.times import DAY_MS, MINUTE_MS
 from core.store import reads
 from core.store.denials import count_denials
+from core.store.experiments import started
 from core.store.queues import active_queues
 from core.store.reads.evaluations import evaluation_columns
 from core.store.review import board_of
@@ -138,10 +139,10 @@ def _happened(context: Context, snapshot: Snapshot, view: View) -> overview_of.H
     is_awaited = view.until_ms is None and not snapshot.origin.startswith(DEMO_ORIGIN)
     is_now = view.until_ms is None
     now_ms = context.clock() if is_awaited else None
-    imports, evaluated, overdue, wrong, (passive_since, feeds) = snapshot.together(
+    imports, evaluated, (overdue, harmed), wrong, (passive_since, feeds) = snapshot.together(
         lambda: reads.import_rows(snapshot, _IMPORTS),
         lambda: evaluation_columns(snapshot, filters, hidden=context.hidden_from(snapshot)),
-        lambda: _overdue(snapshot, context.clock()) if is_now else (),
+        lambda: (_overdue(snapshot, context.clock()), _harmed(snapshot)) if is_now else ((), ()),
         lambda: paid_wrong(snapshot) if is_now else (),
         lambda: snapshot.together(
             lambda: _passive_since(snapshot),
@@ -153,6 +154,7 @@ def _happened(context: Context, snapshot: Snapshot, view: View) -> overview_of.H
         n_rejected=sum(answer.rejected_count for answer in answers),
         parting=outlier_graders(evaluated),
         overdue=overdue,
+        harmed=harmed,
         paid_wrong=wrong,
         passive_since_ms=passive_since,
         now_ms=now_ms,
@@ -194,6 +196,15 @@ def _overdue(snapshot: Snapshot, now_ms: int) -> tuple[overview_of.OverdueQueue,
     return tuple(queues)
 
 
+def _harmed(snapshot: Snapshot) -> tuple[overview_of.HarmFound, ...]:
+    """Return the experiments that stopped by themselves, as long as their arm is neither kept nor excluded."""
+    return tuple(
+        overview_of.HarmFound(experiment=one.fact.id, arm=one.plan.arm, at_ms=one.stop.at_ms)
+        for one in started(snapshot)
+        if one.stop is not None and one.latest.harms and one.plan.arm not in snapshot.settings.left_out
+    )
+
+
 def _places(lately: RecentEvents, keys: tuple[str, ...]) -> list[int]:
     return [lately.columns.places[key] for key in keys]
 
@@ -218,7 +229,8 @@ def _days_in(days: Ints, view: View) -> Bools:
 def alarms(context: Context) -> tuple[Alarm, ...]:
     """Return the alarms of a learner's overview.
 
-    Poisoned arms are one alarm per type. Overdue queues, suspicious environments and silent feeds are one alarm each.
+    Poisoned arms are one alarm per type. Overdue queues, experiments that a harm stopped, suspicious
+    environments and silent feeds are one alarm each.
     Savings below 0 and missing runs are one alarm per learner.
     """
     needed = overview(context).attention
@@ -231,6 +243,11 @@ def alarms(context: Context) -> tuple[Alarm, ...]:
             alarm(kind="queue_overdue", object=queue.queue, count=queue.n_open)
             for item in needed
             for queue in item.overdue
+        ),
+        *(
+            alarm(kind="experiment_harms", object=item.harm.experiment, count=1, ids=item.arms)
+            for item in needed
+            if item.harm is not None
         ),
         *(
             alarm(kind=cast("AlertKind", item.kind), object=item.paid.environment, count=item.count)

@@ -58,6 +58,7 @@ PAGE_OF: Final[dict[AttentionKind, Page]] = {
     "rewards_apart": pages.ARM,
     "reward_burst": pages.ARM,
     "queue_overdue": pages.REVIEW,
+    "experiment_harms": pages.TRIALS,
     "reward_hacked": pages.ENVIRONMENT,
     "success_fell": pages.ENVIRONMENT,
     "costs_more": pages.SAVINGS,
@@ -167,6 +168,8 @@ def _links(item: Attention, words: Markdown) -> None:
         link(pages.EVIDENCE, "See the evidence", **_evidence(item))
     elif item.kind in {"rival", "rising"} and item.count == 1:
         link(pages.ARM, words, **{address.ARM: item.arms[0]})
+    elif item.harm is not None:
+        link(page, words, **{address.TRIAL: item.harm.experiment})
     elif item.paid is not None:
         link(page, words, **{address.ENVIRONMENT: item.paid.environment})
     elif page == pages.POSTERIORS:

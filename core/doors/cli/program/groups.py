@@ -31,7 +31,7 @@ SECTIONS: Final[Mapping[str, Sequence[str]]] = {
         *("ledger", "compare", "episodes", "search", "report"),
     ),
     "Correct": ("outcome", "reward", "note", "repair", "reset", "undo", "settings", "prune"),
-    "Judge": ("evaluate", "evaluations", "agreement", "trial", "queue", "rubric", "browser"),
+    "Judge": ("evaluate", "evaluations", "agreement", "trial", "experiment", "queue", "rubric", "browser"),
     "Select and exchange": ("select", "export", "api", "mcp", "mcp-proxy", "chat", "rollouts", "traces"),
     "People and alerts": ("member", "token", "channel", "audit", "alert"),
     "Operate": (

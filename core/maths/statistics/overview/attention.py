@@ -41,6 +41,7 @@ AttentionKind = Literal[
     "rewards_apart",
     "reward_burst",
     "queue_overdue",
+    "experiment_harms",
     "reward_hacked",
     "success_fell",
     "costs_more",
@@ -80,7 +81,8 @@ class Attention:
     (compared ones, those of unknown usage, decided ones with a probability, passive ones), rejected lines, graders
     who part from the others (the surest of them as ``parting``) or days without a run; of queues that are
     overdue their open items (the queues as ``overdue``, the latest due first); of an environment its suspect
-    episodes (as ``paid``); of an account its rewards of the first arm (as ``manual``).
+    episodes (as ``paid``); 1 for an experiment (as ``harm``); of an account its rewards of the first arm (as
+    ``manual``).
     ``evidence`` is there where arms changed or were never referenced, ``since_ms`` where it began at a known time.
     ``cause`` is what several arms' changes have in common. ``feeds`` are those that stopped together; ``count`` is
     the days of the one that stopped first.
@@ -95,6 +97,7 @@ class Attention:
     parting: PartingGrader | None = None
     overdue: tuple[OverdueQueue, ...] = ()
     paid: PaidWrong | None = None
+    harm: HarmFound | None = None
     manual: ManualFinding | None = None
     cause: Cause | None = None
     feeds: tuple[SilentFeed, ...] = ()
@@ -124,6 +127,15 @@ class OverdueQueue:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HarmFound:
+    """An experiment that stopped by itself at ``at_ms`` (UTC), because its arm harms."""
+
+    experiment: str
+    arm: str
+    at_ms: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class ArmEvidence:
     """Observations behind a claim about arms: ``n`` of them with ``reward`` in all, since ``since_ms``
     where that is known. ``mean_before`` is over ``n_before`` earlier ones; ``token_cost`` is what the arms cost a
@@ -149,14 +161,16 @@ class ArmEvidence:
 @dataclass(frozen=True, kw_only=True)
 class Happened:
     """Facts that only the store knows. They are the arms that changed, the lines that imports rejected, outlier
-    raters, overdue queues and environments with suspect rewards. Also the start of the passive phase, the end
-    of all data, and the time now (None: an earlier time, in a demo). ``ledger`` and ``never`` are of the same arms.
+    raters, overdue queues, experiments that a harm stopped, and environments with suspect rewards. Also the start of
+    the passive phase, the end of all data, and the time now (None: an earlier time, in a demo). ``ledger`` and
+    ``never`` are of the same arms.
     """
 
     changes: Changes = NOTHING_CHANGED
     n_rejected: int = 0
     parting: tuple[PartingGrader, ...] = ()
     overdue: tuple[OverdueQueue, ...] = ()
+    harmed: tuple[HarmFound, ...] = ()
     paid_wrong: tuple[PaidWrong, ...] = ()
     passive_since_ms: int | None = None
     end_ms: int | None = None
@@ -389,6 +403,15 @@ def _about_inputs(happened: Happened, columns: ArmColumns) -> Iterator[Attention
             yield Attention(
                 kind=kind, severity="warning", count=one.n, arms=one.arms, since_ms=one.since_ms, manual=one
             )
+    for harm in happened.harmed:
+        yield Attention(
+            kind="experiment_harms",
+            severity="critical",
+            count=1,
+            arms=(harm.arm,),
+            since_ms=harm.at_ms,
+            harm=harm,
+        )
     if happened.overdue:
         yield Attention(
             kind="queue_overdue",

@@ -1,0 +1,196 @@
+"""Experiments in plain words: the plan, the verdict, what it rests on, and the table of a list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from core.explained.table import Table, text, time, time_words
+from core.explained.trials import change
+from core.records.counts import number_of
+from core.records.experiment import (
+    IN_POINTS,
+    MOST_DAYS,
+    ExperimentChanged,
+    ExperimentOpen,
+    ExperimentPlanned,
+    ExperimentRow,
+    MetricFigures,
+    SessionMetric,
+)
+
+if TYPE_CHECKING:
+    from core.records.trial import BySide
+
+METRIC_WORDS: Final[Mapping[SessionMetric, str]] = {
+    "success": "success",
+    "failures": "failed runs",
+    "tokens": "tokens",
+    "money": "money",
+    "duration": "duration",
+}
+"""Words for each measure of a session."""
+WHY: Final[Mapping[ExperimentOpen, str]] = {
+    "few_sessions": "planned sessions are left",
+    "wide": "the interval is too wide for a verdict",
+    "not_known": "the unknown outcomes could change the verdict",
+    "not_followed": "in over a tenth of a side's sessions the arm was not as planned",
+    "runs_differ": "the sides differ in their share of sessions without a run",
+    "one_side": "only one side has sessions",
+}
+"""Words for each reason of an open verdict."""
+ROOM: Final = (
+    "The rest of the prompt is packed as usual, so other arms may take the room that the arm leaves."
+)
+_TRIAL: Final = "It takes too long. Run a trial instead: armscope trial plan {arm} --tasks FOLDER"
+_USED_RARELY: Final = 0.1
+"""Share of sessions that use an arm, below which its effect on all sessions must be small."""
+
+
+def words(row: ExperimentRow) -> str:
+    """Return the verdict in words, with the reason for an open one."""
+    shown = row.figures
+    word = shown.word.replace("_", " ")
+    if shown.word == "no_difference":
+        word += f" above {row.plan.smallest:g}{_unit(row.plan.metric)}"
+    return word if shown.why is None else f"{word}: {WHY[shown.why]}"
+
+
+def verdict(row: ExperimentRow) -> str:
+    """Return the verdict on offering an arm, with its effect."""
+    return f"Offering {row.plan.arm}: {words(row)}. {measure(row.figures.metric)}."
+
+
+def measure(one: MetricFigures) -> str:
+    """Return the change of a measure with its interval, and the number of sessions."""
+    n = number_of(one.n.with_arm + one.n.without, "session")
+    return f"{METRIC_WORDS[one.metric].capitalize()} of a session: {effect(one)} in {n}"
+
+
+def effect(one: MetricFigures) -> str:
+    """Return the change of a measure with its interval."""
+    return change(one.effect, _unit(one.metric))
+
+
+def _unit(metric: SessionMetric) -> str:
+    return " points" if metric in IN_POINTS else "%"
+
+
+def others(row: ExperimentRow) -> list[str]:
+    """Return the changes of the other measures, which get no verdict."""
+    known = [one for one in row.figures.others if one.effect.value is not None]
+    return [f"{METRIC_WORDS[one.metric].capitalize()}: {one.word}, {effect(one)}." for one in known]
+
+
+def state(row: ExperimentRow) -> str:
+    """Return whether an experiment assigns sessions, and how it ended."""
+    by = {
+        "running": f"It assigns new sessions until {time_words(row.plan.ends_ms)}",
+        "ended": f"It ended at {time_words(row.plan.ends_ms)}",
+        "undone": "Its start is undone",
+        "read_only": "It came from another learner, and can only be read",
+        "stopped": "It was stopped",
+    }[row.state]
+    if row.harms is not None:
+        by = f"It stopped by itself at {time_words(row.stopped_ms)}: {METRIC_WORDS[row.harms]} got worse"
+    open_ones = (
+        f" {number_of(row.n_open, 'session')} keep their side until their time is over." if row.n_open else ""
+    )
+    kept = " The arm is kept." if row.decision == "keep" else ""
+    out = " The arm is excluded now." if row.is_excluded else ""
+    return f"{by}.{open_ones if row.state != 'running' else ''}{kept}{out}"
+
+
+def limits(row: ExperimentRow) -> list[str]:
+    """Return the sentences about what a verdict rests on."""
+    shown = row.figures
+    counted = (
+        (shown.pending, "wait for the end of their time"),
+        (shown.without_run, "had no run"),
+        (shown.not_followed, "did not follow their side"),
+        (shown.unknown, "have no known outcome"),
+    )
+    sentences = [
+        f"{number_of(counts.with_arm, 'session')} with it and {counts.without:,} without it {words}."
+        for counts, words in counted
+        if counts.with_arm or counts.without
+    ]
+    if shown.is_bounded:
+        sentences.append("Unknown outcomes count against each side in turn.")
+    if shown.is_sampled:
+        sentences.append("Judged sessions are a random sample, and stand for their side.")
+    if shown.n_late:
+        sentences.append(f"{number_of(shown.n_late, 'run')} came too late to count.")
+    if row.nth > 1:
+        sentences.append(f"This is experiment {row.nth} on the arm, so one of them errs more easily.")
+    return [*sentences, ROOM]
+
+
+def story(row: ExperimentRow) -> list[str]:
+    """Return one experiment: verdict, other measures, state, and what it rests on."""
+    plan = row.plan
+    unit = _unit(plan.metric)
+    source = "" if plan.source is None else f" by {plan.source}"
+    began = (
+        f"{row.experiment}: {METRIC_WORDS[plan.metric]}{source}, smallest effect {plan.smallest:g}{unit}, "
+        f"chance {row.share:g}, {sides(row.figures.assigned)} of {number_of(plan.n_planned, 'planned session')}."
+    )
+    return [began, verdict(row), *others(row), state(row), *limits(row)]
+
+
+def sides(counts: BySide) -> str:
+    """Return the sessions of both sides."""
+    return f"{counts.with_arm:,} with and {counts.without:,} without"
+
+
+def planned(answer: ExperimentPlanned) -> list[str]:
+    """Return what an experiment takes, and what prevents it."""
+    what = f"{answer.smallest:g}{_unit(answer.metric)} of {METRIC_WORDS[answer.metric]}"
+    lines = [
+        f"More than a million sessions would show {what}."
+        if answer.n_needed is None
+        else f"{number_of(answer.n_needed, 'session')} that offer {answer.arm} show {what}, or that there is none."
+    ]
+    if answer.days is not None and answer.sessions_a_day is not None:
+        lines.append(f"At {answer.sessions_a_day:,.1f} sessions a day this takes {_days(answer.days)}.")
+    else:
+        lines.append("How long that takes is unknown: no recent session offers the arm.")
+    if answer.used_share is not None:
+        lines.append(f"The arm is used in {answer.used_share:.0%} of the sessions that offer it.")
+        if answer.used_share < _USED_RARELY:
+            lines.append("So its effect on all sessions is small, and hard to show.")
+    if answer.n_baseline:
+        lines.append(
+            f"It costs about {number_of(answer.n_baseline, 'baseline run')}, which savings then lack."
+        )
+    if not answer.n_past:
+        lines.append("No recent session has this measure, so the spread is a default.")
+    if answer.proposes_trial:
+        lines.append(f"An experiment ends after {MOST_DAYS} days. {_TRIAL.format(arm=answer.arm)}")
+    return [*lines, *(f"It can't start: {one}" for one in answer.refused)]
+
+
+def _days(days: float) -> str:
+    return "less than a day" if days < 1 else number_of(round(days), "day")
+
+
+def changed(answer: ExperimentChanged) -> str:
+    """Return what an act on an experiment does."""
+    kept = f" {number_of(answer.n_open, 'session')} keep their side until their time is over."
+    if answer.excluded:
+        return (
+            "The arm is in no prompt from now on. Assigned sessions lose it, too, and count as not followed."
+        )
+    return f"{answer.experiment} is changed.{kept if answer.n_open else ''}"
+
+
+EXPERIMENTS: Final[Table[ExperimentRow]] = Table(
+    experiment=text("experiment", lambda one: one.experiment, width=110),
+    at=time("started", lambda one: one.at_ms, width=114),
+    arm=text("arm", lambda one: one.plan.arm, width=220),
+    metric=text("measure", lambda one: METRIC_WORDS[one.plan.metric], width=90),
+    state=text("state", lambda one: one.state.replace("_", " "), width=80),
+    sessions=text("sessions", lambda one: sides(one.figures.assigned), width=150),
+    verdict=text("verdict", words, width=140),
+    effect=text("effect", lambda one: effect(one.figures.metric), width=180),
+)

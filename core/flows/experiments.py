@@ -1,0 +1,394 @@
+"""Experiments: plan, start, change, stop and read them.
+
+An experiment puts an arm in or out of whole sessions by chance, so that its sessions show whether offering it helps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Annotated, Final, Unpack
+
+import numpy as np
+from msgspec import Meta
+from msgspec.structs import replace
+
+from core.errors import NotApplicable, UnknownAct
+from core.flows.context import Context, unknown_arm
+from core.flows.launch import discard_prepared
+from core.flows.settings import put
+from core.maths.packing import counted_cost
+from core.maths.statistics.experiments import cap_of, figures, harms, sessions_needed
+from core.records.achieved import OUTCOME_SOURCES
+from core.records.experiment import (
+    IN_POINTS,
+    METRICS,
+    MOST_DAYS,
+    MOST_PLANNED,
+    MOST_RUNNING,
+    Decision,
+    ExperimentAct,
+    ExperimentChanged,
+    ExperimentForm,
+    ExperimentLine,
+    ExperimentOptions,
+    ExperimentPlan,
+    ExperimentPlanned,
+    ExperimentRow,
+    ExperimentStarted,
+    ExperimentState,
+    SessionMetric,
+)
+from core.records.limits import one_of, shown
+from core.records.parameters import ArmKey, Preview, completed
+from core.records.times import DAY_MS
+from core.store.experiments import Started, add_experiment, n_open, started
+from core.store.reads import arm_columns, arm_number, candidates
+from core.store.reads.arm_story import version_counts
+from core.store.reads.experiments import PastSessions, experiment_sessions, past_sessions
+from core.store.transaction import Facts, Snapshot, Transaction
+
+_OWN: Final = "own"
+"""Id of a line of this learner, whose facts have none."""
+_WORD, _WORDS = (1 << 64) - 1, 4
+"""A key has 256 bits."""
+_MOST_OF_ONE: Final = 0.05
+"""Share of all runs from which on a session id can't be that of one session."""
+_TIMES_PLANNED: Final = 2
+_OF_PAST: Final[dict[SessionMetric, str]] = {
+    "success": "success",
+    "failures": "failures",
+    "tokens": "tokens",
+    "money": "money_pico",
+    "duration": "duration_ms",
+}
+
+ExperimentName = Annotated[
+    str,
+    Meta(description="The experiment: its id, such as experiment-3, its number, or its arm (the latest)."),
+]
+_OF_SEED: Final = "it is a seed, which is in every prompt."
+_IS_PASSIVE: Final = "the learner is in the passive phase, and everything goes in."
+_STEPS: Final = {
+    _OF_SEED: "Name it as a seed with --seed, or take it out of seed_arms.",
+    _IS_PASSIVE: "Set phase to active.",
+}
+
+
+def plan_experiment(context: Context, arm: ArmKey, **options: Unpack[ExperimentOptions]) -> ExperimentPlanned:
+    """Return what an experiment on an arm would take: sessions, days and baseline runs, or a trial instead.
+
+    The answer has the reasons that would prevent a start. Raises `UnknownArm`.
+    """
+    wish = _wish(arm, options)
+    with context.reading() as snapshot:
+        return _planned(snapshot, wish, context.clock())[0]
+
+
+def start_experiment(
+    context: Context,
+    arm: ArmKey,
+    *,
+    seed: Annotated[
+        bool, Meta(description="The arm is a seed, and sessions may lack it all the same.")
+    ] = False,
+    preview: Preview = False,
+    **options: Unpack[ExperimentOptions],
+) -> ExperimentStarted:
+    """Start an experiment: a coin for each new session puts the arm in or out.
+
+    It ends after twice its planned days, at most 60. `undo` ends it and keeps its rows. Raises `UnknownArm`, and
+    `NotApplicable` where it can't start.
+    """
+    wish = _wish(arm, options)
+    secret = "".join(f"{context.entropy() & _WORD:016x}" for _ in range(_WORDS))
+
+    def work(txn: Transaction) -> ExperimentStarted:
+        planned, plan = _planned(txn, wish, txn.now_ms)
+        refused = [one for one in planned.refused if not (seed and one == _OF_SEED)]
+        if refused:
+            raise NotApplicable(
+                f"No experiment on {arm} can start: {refused[0]}",
+                next_step=_STEPS.get(refused[0], "See armscope experiment plan."),
+            )
+        line = ExperimentLine(id=_OWN, form="start", plan=plan)
+        act = f"experiment-{add_experiment(txn, line, txn.own, secret=secret)}"
+        txn.audit("experiment", act, {"form": "start", "arm": arm})
+        return ExperimentStarted(id=act, planned=planned, plan=plan)
+
+    if preview:
+        return replace(context.rehearse("settings", work), id=None)
+    answer = context.write("settings", work)
+    discard_prepared(context)
+    return answer
+
+
+def _wish(arm: str, options: ExperimentOptions) -> ExperimentPlan:
+    """Return the checked options as a plan; its size and end are not known yet."""
+    values = completed(ExperimentOptions, options)
+    one_of("metric", values["metric"], METRICS)
+    if values["metric"] == "success":
+        values["source"] = one_of("source", values["source"] or OUTCOME_SOURCES[0], OUTCOME_SOURCES)
+    return ExperimentPlan(arm=arm, ends_ms=0, n_planned=1, **values)
+
+
+# Planning
+
+
+def _planned(
+    facts: Snapshot | Transaction, wish: ExperimentPlan, now_ms: int
+) -> tuple[ExperimentPlanned, ExperimentPlan]:
+    if arm_number(facts, wish.arm) is None:
+        raise unknown_arm(facts, wish.arm)
+    past = past_sessions(facts, wish, now_ms)
+    values = {name: getattr(past, column) for name, column in _OF_PAST.items()}
+    known = {name: value[np.isfinite(value)] for name, value in values.items()}
+    needed = sessions_needed(wish.metric, wish.smallest, wish.share, past=known[wish.metric])
+    n_sessions = len(past.used)
+    a_day = n_sessions / past.n_days if past.n_days and n_sessions else None
+    days = None if needed is None or a_day is None else needed / a_day
+    a_session = past.n_runs / max(n_sessions, 1)
+    planned = ExperimentPlanned(
+        arm=wish.arm,
+        metric=wish.metric,
+        smallest=wish.smallest,
+        share=wish.share,
+        n_needed=needed,
+        used_share=float(past.used.mean()) if n_sessions else None,
+        sessions_a_day=a_day,
+        days=days,
+        n_baseline=round((needed or 0) * a_session * facts.settings.baseline_rate),
+        n_past=len(known[wish.metric]),
+        proposes_trial=needed is None or (days is not None and days > MOST_DAYS),
+        refused=tuple(_refusals(facts, wish.arm, past, now_ms)),
+    )
+    most = MOST_DAYS if days is None else min(MOST_DAYS, max(_TIMES_PLANNED * days, 1.0))
+    plan = replace(
+        wish,
+        ends_ms=now_ms + round(most * DAY_MS),
+        n_planned=needed or MOST_PLANNED,
+        source=past.source if wish.metric == "success" else None,
+        cap={name: cap_of(one) for name, one in known.items() if name not in IN_POINTS and len(one)},
+        digest=_digest(facts, wish.arm),
+        is_seed=wish.arm in facts.settings.always_in,
+    )
+    return planned, plan
+
+
+def _digest(facts: Facts, arm: str) -> str:
+    """Return the digest of an arm's text as the latest run had it; '' = unknown."""
+    arm_no = arm_number(facts, arm)
+    counts = [] if arm_no is None else version_counts(facts, arm_no)
+    return max(counts, key=lambda one: (one.last_ms or 0, one.version)).version if counts else ""
+
+
+def _refusals(facts: Snapshot | Transaction, arm: str, past: PastSessions, now_ms: int) -> Sequence[str]:
+    """Return the reasons that prevent a start."""
+    settings = facts.settings
+    running = [one for one in started(facts) if one.assigns(now_ms)]
+    reasons = {
+        _IS_PASSIVE: settings.phase == "passive",
+        "a setting excludes it.": arm in settings.excluded_arms,
+        _OF_SEED: arm in settings.always_in,
+        "an experiment on it is running.": any(one.plan.arm == arm for one in running),
+        f"{MOST_RUNNING} experiments are running.": len(running) >= MOST_RUNNING,
+        f"one session id has {past.top_share:.0%} of all runs, so it names no session.": past.top_share
+        > _MOST_OF_ONE,
+        "the seeds and it exceed the limits of recent selections.": _exceeds_limits(facts, arm),
+    }
+    return [reason for reason, holds in reasons.items() if holds]
+
+
+def _exceeds_limits(facts: Snapshot | Transaction, arm: str) -> bool:
+    """Return whether the seeds and the arm exceed the limits in force of the latest selections."""
+    columns = arm_columns(facts)
+    if arm not in columns.places:
+        return False
+    fixed = facts.settings.always_in | {arm}
+    places = [columns.places[one] for one in fixed if one in columns.places]
+    tokens = int(counted_cost(columns.token_cost[places]).sum())
+    chosen = candidates(facts, columns)
+    limits = [own.over(facts.settings) for own in chosen.limits] or [facts.settings]
+    return any(0 < one.budget_tokens < tokens or 0 < one.k < len(places) for one in limits)
+
+
+# Later acts
+
+
+def share_experiment(
+    context: Context,
+    experiment: ExperimentName,
+    share: Annotated[float, Meta(description="Chance of the side with the arm, .05 to .95.")],
+    *,
+    preview: Preview = False,
+) -> ExperimentChanged:
+    """Change the chance of the side with the arm, for new sessions.
+
+    Raises `UnknownAct`, and `NotApplicable` for one that assigns no new session.
+    """
+
+    def work(txn: Transaction) -> ExperimentChanged:
+        one = _running(txn, experiment)
+        return _write(txn, one, "share", ExperimentAct(share=share))
+
+    return _acted(context, work, preview=preview)
+
+
+def stop_experiment(
+    context: Context,
+    experiment: ExperimentName,
+    *,
+    decision: Annotated[
+        Decision, Meta(description="end: assign no more; keep: and keep the arm; exclude: and exclude it.")
+    ] = "end",
+    preview: Preview = False,
+) -> ExperimentChanged:
+    """Stop an experiment: no new session is assigned, and assigned ones keep their side until their time is over.
+
+    With *exclude* the arm leaves them as well, and they are "not followed". `undo` reverts it. Raises `UnknownAct`,
+    and `NotApplicable` where nothing would change.
+    """
+    one_of("decision", decision, ("end", "keep", "exclude"))
+
+    def work(txn: Transaction) -> ExperimentChanged:
+        one = _named(txn, experiment)
+        if decision == "exclude":
+            return _exclude(txn, one)
+        if one.stop is not None and decision in {"end", one.latest.decision}:
+            raise NotApplicable(
+                f"{one.fact.id} has stopped.", next_step="Keep or exclude its arm, or start another one."
+            )
+        if not one.fact.secret:
+            raise NotApplicable(
+                f"{one.fact.id} came from another learner, and can only be read.",
+                next_step="Stop it in the learner that started it.",
+            )
+        return _write(txn, one, "stop", ExperimentAct(decision=decision))
+
+    return _acted(context, work, preview=preview)
+
+
+def _exclude(txn: Transaction, one: Started) -> ExperimentChanged:
+    out = txn.settings.excluded_arms
+    seeds = tuple(arm for arm in txn.settings.seed_arms if arm != one.plan.arm)
+    if one.plan.arm in out:
+        raise NotApplicable(f"{one.plan.arm} is excluded already.", next_step="See armscope config.")
+    if seeds != txn.settings.seed_arms:
+        put(txn, "seed_arms", list(seeds))
+    answer = put(txn, "excluded_arms", [*out, one.plan.arm])
+    return ExperimentChanged(
+        id=answer.id, experiment=one.fact.id, n_open=n_open(txn, one.fact.number, txn.now_ms), excluded=True
+    )
+
+
+def _acted(
+    context: Context, work: Callable[[Transaction], ExperimentChanged], *, preview: bool
+) -> ExperimentChanged:
+    if preview:
+        return replace(context.rehearse("settings", work), id=None)
+    answer = context.write("settings", work)
+    discard_prepared(context)
+    return answer
+
+
+def _write(txn: Transaction, one: Started, form: ExperimentForm, act: ExperimentAct) -> ExperimentChanged:
+    line = ExperimentLine(id=_OWN, form=form, act=act, of=one.fact.line_id)
+    name = f"experiment-{add_experiment(txn, line, txn.own)}"
+    detail = {"share": act.share, "decision": act.decision, "harms": act.harms}
+    txn.audit("experiment", name, {"form": form, "arm": one.plan.arm, "of": one.fact.id, **detail})
+    return ExperimentChanged(id=name, experiment=one.fact.id, n_open=n_open(txn, one.fact.number, txn.now_ms))
+
+
+def stop_if_harmful(txn: Transaction, experiment_no: int) -> None:
+    """Stop an experiment that assigns, if a harm by its metric or by failures is proven."""
+    one = next((one for one in started(txn) if one.fact.number == experiment_no), None)
+    if one is None or not one.assigns(txn.now_ms):
+        return
+    sessions, n_late = experiment_sessions(txn, experiment_no, one.plan, txn.now_ms)
+    harmed = harms(figures(sessions, one.plan, n_late=n_late))
+    if harmed is not None:
+        _write(txn, one, "stop", ExperimentAct(decision="end", harms=harmed))
+
+
+def look_at_harms(context: Context) -> None:
+    """Stop each experiment whose harm is proven."""
+    with context.store.reading(context.learner) as snapshot:
+        running = [one.fact.number for one in started(snapshot) if one.assigns(context.clock())]
+    for one in running:
+        context.write("select", partial(stop_if_harmful, experiment_no=one))
+
+
+# Reading
+
+
+def experiments(
+    context: Context, *, arm: Annotated[str | None, Meta(description="Only experiments on this arm.")] = None
+) -> tuple[ExperimentRow, ...]:
+    """List the experiments with their verdicts, newest first."""
+    with context.reading() as snapshot:
+        known = [one for one in started(snapshot) if arm is None or one.plan.arm == arm]
+        return tuple(_row(snapshot, one, context.clock()) for one in reversed(known))
+
+
+def experiment_result(context: Context, experiment: ExperimentName) -> ExperimentRow:
+    """Return one experiment: its plan, its sessions, and what they show. Raises `UnknownAct`."""
+    with context.reading() as snapshot:
+        return _row(snapshot, _named(snapshot, experiment), context.clock())
+
+
+def _row(snapshot: Snapshot, one: Started, now_ms: int) -> ExperimentRow:
+    sessions, n_late = experiment_sessions(snapshot, one.fact.number, one.plan, now_ms)
+    stop = one.stop
+    decided = [act.content for act in one.acts if isinstance(act.content, ExperimentAct)]
+    return ExperimentRow(
+        experiment=one.fact.id,
+        nth=sum(
+            other.plan.arm == one.plan.arm and other.fact.number <= one.fact.number
+            for other in started(snapshot)
+        ),
+        plan=one.plan,
+        state=_state(one, now_ms),
+        at_ms=one.fact.at_ms,
+        share=one.share,
+        figures=figures(sessions, one.plan, n_late=n_late),
+        stopped_ms=None if stop is None else stop.at_ms,
+        harms=next((act.harms for act in decided if act.harms is not None), None),
+        decision=next((act.decision for act in reversed(decided) if act.decision is not None), None),
+        actor=one.fact.actor,
+        acts=tuple(act.id for act in one.acts),
+        n_open=n_open(snapshot, one.fact.number, now_ms),
+        is_excluded=one.plan.arm in snapshot.settings.left_out,
+    )
+
+
+def _state(one: Started, now_ms: int) -> ExperimentState:
+    if one.fact.undone:
+        return "undone"
+    if not one.fact.secret:
+        return "read_only"
+    if one.stop is not None:
+        return "stopped"
+    return "running" if one.assigns(now_ms) else "ended"
+
+
+def _named(facts: Facts, name: str) -> Started:
+    """Return the experiment of an id, of a number, or the latest on an arm."""
+    known = started(facts)
+    number = name.removeprefix("experiment-").removeprefix("#")
+    found = [one for one in known if str(one.fact.number) == number or one.plan.arm == name]
+    if not found:
+        raise UnknownAct(
+            f"There is no experiment {shown(name)} in this learner.",
+            next_step="Use an id or arm that armscope experiment list shows.",
+        )
+    return found[-1]
+
+
+def _running(txn: Transaction, name: str) -> Started:
+    one = _named(txn, name)
+    if not one.assigns(txn.now_ms):
+        raise NotApplicable(
+            f"{one.fact.id} assigns no new session: it is {_state(one, txn.now_ms).replace('_', ' ')}.",
+            next_step="Start another one: armscope experiment start ARM",
+        )
+    return one
