@@ -103,14 +103,13 @@ def start_experiment(
     wish = _wish(arm, options)
     secret = "".join(f"{context.entropy() & _WORD:016x}" for _ in range(_WORDS))
 
+    context.permit("settings")
+    with context.reading() as snapshot:
+        planned, plan = _planned(snapshot, wish, context.clock())
+    _refuse(arm, planned.refused, seed=seed)
+
     def work(txn: Transaction) -> ExperimentStarted:
-        planned, plan = _planned(txn, wish, txn.now_ms)
-        refused = [one for one in planned.refused if not (seed and one == _OF_SEED)]
-        if refused:
-            raise NotApplicable(
-                f"No experiment on {arm} can start: {refused[0]}",
-                next_step=_STEPS.get(refused[0], "See armscope experiment plan."),
-            )
+        _refuse(arm, _reasons(txn, arm, txn.now_ms), seed=seed)  # perhaps changed meanwhile
         line = ExperimentLine(id=_OWN, form="start", plan=plan)
         act = f"experiment-{add_experiment(txn, line, txn.own, secret=secret)}"
         txn.audit("experiment", act, {"form": "start", "arm": arm})
@@ -121,6 +120,16 @@ def start_experiment(
     answer = context.write("settings", work)
     discard_prepared(context)
     return answer
+
+
+def _refuse(arm: str, reasons: Sequence[str], *, seed: bool) -> None:
+    """Raise `NotApplicable` for the first reason; a seed that is named as one is none."""
+    for reason in reasons:
+        if not (seed and reason == _OF_SEED):
+            raise NotApplicable(
+                f"No experiment on {arm} can start: {reason}",
+                next_step=_STEPS.get(reason, "See armscope experiment plan."),
+            )
 
 
 def _wish(arm: str, options: ExperimentOptions) -> ExperimentPlan:
@@ -136,11 +145,11 @@ def _wish(arm: str, options: ExperimentOptions) -> ExperimentPlan:
 
 
 def _planned(
-    facts: Snapshot | Transaction, wish: ExperimentPlan, now_ms: int
+    snapshot: Snapshot, wish: ExperimentPlan, now_ms: int
 ) -> tuple[ExperimentPlanned, ExperimentPlan]:
-    if arm_number(facts, wish.arm) is None:
-        raise unknown_arm(facts, wish.arm)
-    past = past_sessions(facts, wish, now_ms)
+    if arm_number(snapshot, wish.arm) is None:
+        raise unknown_arm(snapshot, wish.arm)
+    past = past_sessions(snapshot, wish, now_ms)
     values = {name: getattr(past, column) for name, column in _OF_PAST.items()}
     known = {name: value[np.isfinite(value)] for name, value in values.items()}
     needed = sessions_needed(wish.metric, wish.smallest, wish.share, past=known[wish.metric])
@@ -157,10 +166,10 @@ def _planned(
         used_share=float(past.used.mean()) if n_sessions else None,
         sessions_a_day=a_day,
         days=days,
-        n_baseline=round((needed or 0) * a_session * facts.settings.baseline_rate),
+        n_baseline=round((needed or 0) * a_session * snapshot.settings.baseline_rate),
         n_past=len(known[wish.metric]),
         proposes_trial=needed is None or (days is not None and days > MOST_DAYS),
-        refused=tuple(_refusals(facts, wish.arm, past, now_ms)),
+        refused=tuple(_refusals(snapshot, wish.arm, past, now_ms)),
     )
     most = MOST_DAYS if days is None else min(MOST_DAYS, max(_TIMES_PLANNED * days, 1.0))
     plan = replace(
@@ -169,8 +178,8 @@ def _planned(
         n_planned=needed or MOST_PLANNED,
         source=past.source if wish.metric == "success" else None,
         cap={name: cap_of(one) for name, one in known.items() if name not in IN_POINTS and len(one)},
-        digest=_digest(facts, wish.arm),
-        is_seed=wish.arm in facts.settings.always_in,
+        digest=_digest(snapshot, wish.arm),
+        is_seed=wish.arm in snapshot.settings.always_in,
     )
     return planned, plan
 
@@ -182,8 +191,18 @@ def _digest(facts: Facts, arm: str) -> str:
     return max(counts, key=lambda one: (one.last_ms or 0, one.version)).version if counts else ""
 
 
-def _refusals(facts: Snapshot | Transaction, arm: str, past: PastSessions, now_ms: int) -> Sequence[str]:
-    """Return the reasons that prevent a start."""
+def _refusals(snapshot: Snapshot, arm: str, past: PastSessions, now_ms: int) -> Sequence[str]:
+    """Return the reasons that prevent a start, by the present state and by recent runs."""
+    reasons = _reasons(snapshot, arm, now_ms)
+    if past.top_share > _MOST_OF_ONE:
+        reasons.append(f"one session id has {past.top_share:.0%} of all runs, so it names no session.")
+    if _exceeds_limits(snapshot, arm):
+        reasons.append("the seeds and it exceed the limits of recent selections.")
+    return reasons
+
+
+def _reasons(facts: Facts, arm: str, now_ms: int) -> list[str]:
+    """Return the reasons of the present state that prevent a start."""
     settings = facts.settings
     running = [one for one in started(facts) if one.assigns(now_ms)]
     reasons = {
@@ -192,23 +211,20 @@ def _refusals(facts: Snapshot | Transaction, arm: str, past: PastSessions, now_m
         _OF_SEED: arm in settings.always_in,
         "an experiment on it is running.": any(one.plan.arm == arm for one in running),
         f"{MOST_RUNNING} experiments are running.": len(running) >= MOST_RUNNING,
-        f"one session id has {past.top_share:.0%} of all runs, so it names no session.": past.top_share
-        > _MOST_OF_ONE,
-        "the seeds and it exceed the limits of recent selections.": _exceeds_limits(facts, arm),
     }
     return [reason for reason, holds in reasons.items() if holds]
 
 
-def _exceeds_limits(facts: Snapshot | Transaction, arm: str) -> bool:
+def _exceeds_limits(snapshot: Snapshot, arm: str) -> bool:
     """Return whether the seeds and the arm exceed the limits in force of the latest selections."""
-    columns = arm_columns(facts)
+    columns = arm_columns(snapshot)
     if arm not in columns.places:
         return False
-    fixed = facts.settings.always_in | {arm}
+    fixed = snapshot.settings.always_in | {arm}
     places = [columns.places[one] for one in fixed if one in columns.places]
     tokens = int(counted_cost(columns.token_cost[places]).sum())
-    chosen = candidates(facts, columns)
-    limits = [own.over(facts.settings) for own in chosen.limits] or [facts.settings]
+    own = candidates(snapshot, columns).limits
+    limits = [one.over(snapshot.settings) for one in own] or [snapshot.settings]
     return any(0 < one.budget_tokens < tokens or 0 < one.k < len(places) for one in limits)
 
 

@@ -118,9 +118,9 @@ def attention(  # noqa: PLR0911, PLR0912 - one per kind
         case "queue_overdue":
             return Claim(*_overdue(item, year_of_ms), "Review")
         case "experiment_harms":
-            since = wording.minute(item.since_ms, year_of_ms=year_of_ms)
-            why = f"its experiment stopped by itself, {since}: keep or exclude the arm"
-            return Claim(f"Offering {_first_names(item.arms)} harms", why, "See the experiment")
+            at = wording.minute(item.since_ms, year_of_ms=year_of_ms)
+            how = f"its experiment stopped by itself, {at}: keep or exclude the arm"
+            return Claim(f"Offering {_first_names(item.arms)} harms", how, "See the experiment")
         case "reward_hacked" | "success_fell":
             return Claim(*_paid(item), "See environment")
         case "stale_arms":

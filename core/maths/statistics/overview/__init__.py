@@ -15,6 +15,7 @@ from core.maths.statistics.overview.attention import (
     Attention,
     AttentionKind,
     Happened,
+    HarmFound,
     OverdueQueue,
     PaidWrong,
     Severity,
