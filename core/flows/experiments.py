@@ -6,7 +6,6 @@ An experiment puts an arm in or out of whole sessions by chance, so that its ses
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Annotated, Final, Unpack
 
 import numpy as np
@@ -324,14 +323,6 @@ def stop_if_harmful(txn: Transaction, experiment_no: int) -> None:
     harmed = harms(figures(sessions, one.plan, n_late=n_late))
     if harmed is not None:
         _write(txn, one, "stop", ExperimentAct(decision="end", harms=harmed))
-
-
-def look_at_harms(context: Context) -> None:
-    """Stop each experiment whose harm is proven."""
-    with context.store.reading(context.learner) as snapshot:
-        running = [one.fact.number for one in started(snapshot) if one.assigns(context.clock())]
-    for one in running:
-        context.write("select", partial(stop_if_harmful, experiment_no=one))
 
 
 # Reading

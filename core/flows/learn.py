@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from core.detect import detect
 from core.errors import Conflict, InvalidInput, NotApplicable
 from core.flows.context import OR_MAKE_IT, Context, in_rounds, repeated_of, unknown_arm
+from core.flows.select import stop_harmful
 from core.maths.observe import guard, observe
 from core.records.answers import RecordAnswer
 from core.records.arm import MICRO, Arm
@@ -142,6 +143,7 @@ def _learn(txn: Transaction, runs: Sequence[Run], references: Sequence[Reference
             _state_with_run(
                 txn, judged.run.uid, judged.run.achieved, is_new=how == "new", has_grown=how == "updated"
             )
+    stop_harmful(txn)
     held = {run.session for run in runs if run.selection and run.selection.held_since_ms is not msgspec.UNSET}
     for session in sorted(filter(None, held)):
         use_hold(txn, session)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pkgutil import resolve_name
 from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
@@ -24,7 +25,7 @@ from core.records.learner import LearnerSettings
 from core.records.limits import MAX_LABEL_CHARS, text
 from core.records.selection import Selection
 from core.records.times import MINUTE_MS
-from core.store.experiments import Sided, assign, side_of
+from core.store.experiments import Sided, assign, due_experiments, side_of
 from core.store.offers import begin_hold, extend_hold, open_hold, use_hold
 from core.store.reads import arm_columns
 from core.store.transaction import Facts, Snapshot, Transaction
@@ -138,8 +139,9 @@ def _write(context: Context, call: _Call, session: str, seed: int) -> Selection:
         if settings.phase == "passive" or hold is None:
             sided = call.side(txn, session, columns, seed=seed, now_ms=txn.now_ms)
             fresh = call.chosen(columns, settings, seed, txn.revision, sided)
-            if sided is not None and sided.is_new and sided.is_due(assign(txn, sided, session=session)):
-                _stop_if_harmful(txn, sided.experiment_no)
+            if sided is not None and sided.is_new:
+                assign(txn, sided, session=session)
+                stop_harmful(txn)
             if not holds or settings.phase == "passive":  # perhaps changed meanwhile
                 return fresh
             return begin_hold(txn, session, fresh, idle_ms=idle_ms)
@@ -155,10 +157,12 @@ def _write(context: Context, call: _Call, session: str, seed: int) -> Selection:
     return with_guidance(context.write("select", work, create=call.arms is not None))
 
 
-def _stop_if_harmful(txn: Transaction, experiment_no: int) -> None:
-    from core.flows.experiments import stop_if_harmful  # noqa: PLC0415 - its statistics load with the first look
-
-    stop_if_harmful(txn, experiment_no)
+def stop_harmful(txn: Transaction) -> None:
+    """Stop experiments whose harm is proven, if a look is due after the assignments of this write."""
+    for number in due_experiments(txn):
+        resolve_name("core.flows.experiments:stop_if_harmful")(
+            txn, number
+        )  # statistics load with the first look
 
 
 def _undecided(hold: Selection, columns: ArmColumns) -> ArmColumns:

@@ -17,7 +17,6 @@ import msgspec
 from core.errors import UnreadableSource
 from core.records.arm import MICRO
 from core.records.experiment import (
-    MOST_PLANNED,
     Assigned,
     AssignmentLine,
     ExperimentAct,
@@ -32,7 +31,6 @@ from core.records.times import HOUR_MS
 from core.records.trial import TrialSide
 from core.store.engine.dialect import ACTIVE
 from core.store.erased import Erased
-from core.store.staging import spoil
 from core.store.transaction import Byline, Facts, Snapshot, Transaction
 
 _COIN_BYTES: Final = 8
@@ -107,19 +105,11 @@ class Assignment(NamedTuple):
 
 
 class Sided(NamedTuple):
-    """The side of a request, and the number of its experiment with its planned sessions.
-
-    ``is_new``: no row has it yet.
-    """
+    """The side of a request, and the number of its experiment; ``is_new``: no row has it yet."""
 
     assigned: Assigned
     experiment_no: int
     is_new: bool
-    n_planned: int = MOST_PLANNED
-
-    def is_due(self, number: int) -> bool:
-        """Return whether the assignment of a number is followed by a look at the verdict."""
-        return number % max(self.n_planned // _LOOKS, 1) == 0
 
 
 # Facts
@@ -127,7 +117,6 @@ class Sided(NamedTuple):
 
 def add_experiment(txn: Transaction, line: ExperimentLine, byline: Byline, *, secret: str = "") -> int:
     """Append a start or a later act, and return its number."""
-    spoil(txn)
     start_no = _number_of(txn, line.of) if line.of else 0
     content = msgspec.json.encode(line.plan or line.act or ExperimentAct()).decode()
     return txn.append_fact(
@@ -252,7 +241,6 @@ def side_of(
         ),
         chosen.fact.number,
         is_new=True,
-        n_planned=chosen.plan.n_planned,
     )
 
 
@@ -309,6 +297,19 @@ def assign(
         chance_micro=one.chance_micro,
         n_fitting=one.n_fitting,
     )
+
+
+def due_experiments(txn: Transaction) -> list[int]:
+    """Return the experiments whose verdict is due after the assignments of this write."""
+    n_new = txn.n_numbered("assignment")
+    if not n_new:
+        return []
+    rows = txn.rows(
+        "SELECT assignment_no, experiment_no FROM assignment WHERE learner_id = ? AND assignment_no >= ?",
+        [txn.number("assignment", 0) - n_new],
+    )
+    every = {one.fact.number: max(one.plan.n_planned // _LOOKS, 1) for one in started(txn)}
+    return sorted({number for at, number in rows if number in every and at % every[number] == 0})
 
 
 class RecordedSide(NamedTuple):

@@ -14,6 +14,7 @@ from core.flows.context import Context
 from core.flows.corrections import undo
 from core.flows.episode import record_step
 from core.flows.evaluate import evaluate
+from core.flows.experiments import start_experiment
 from core.flows.learn import reward
 from core.flows.members import add_member, add_sender
 from core.flows.queues import add_queue
@@ -38,13 +39,14 @@ FILE = "runs.jsonl"
 TABLE = "rewards.csv"
 OUTCOME_TABLE = "outcomes.csv"
 TASKS = "tasks.txt"
+OTHER_ARM = "tool:fs:Read"
 RESULTS = "results.jsonl"
 
 
 def example_world(folder: Path) -> Context:
     """A run, two rewards, one undone, a queue, a browser, a member, a token, a webhook, a plan; and files."""
     context = context_at(folder / "a.db")
-    prompt = Inventory(kind="declared", arms=(Arm(key=ARM), Arm(key="tool:fs:Read")))
+    prompt = Inventory(kind="declared", arms=(Arm(key=ARM), Arm(key=OTHER_ARM)))
     learn.record(context, replace(a_run(RUN, inventory=prompt, calls=["search"]), session=SESSION))
     change(context, "prices", {"large": 3})
     reward(context, ARM, 0.5)
@@ -59,6 +61,7 @@ def example_world(folder: Path) -> Context:
     for uid, model in (("sums/1", "large"), ("sums/0", "small")):
         record_step(context, uid, environment="sums", task="t", model=model, name="look", reward=0.1, run=RUN)
     plan_trial(context, ARM, [TrialTask(name="sums")])
+    start_experiment(context, OTHER_ARM, metric="tokens", seed=True)
     (folder / TASKS).write_text("sums\ndates\n", encoding="utf-8")
     sides = [
         {"task": "sums", "repeat": 1, "side": side, "grade": side == "with"} for side in ("with", "without")

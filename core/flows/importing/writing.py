@@ -17,6 +17,7 @@ from core.errors import ArmscopeError
 from core.flows.context import Context, ImportPace
 from core.flows.importing.ledger import ImportCounts, LedgerWriter
 from core.flows.importing.reading import ReadRun, SourceReading
+from core.flows.select import stop_harmful
 from core.records.achieved import OutcomeLine
 from core.records.episode import Episode
 from core.records.ledger_lines import ContentLine, LearnerLine
@@ -131,6 +132,7 @@ class AtOnce:
                 waiting = next(batches, None)
 
         _write_all(txn, reading, counts, import_no, runs_of, known=writer.known)
+        stop_harmful(txn)
         return txn.has_news
 
 
@@ -187,6 +189,7 @@ class InParts:
         activation.finish()
         settle_new_trials(txn)
         assign_imported(txn, import_no)
+        stop_harmful(txn)
         return txn.has_news or self._writer.n_new > len(activation.superseded)
 
     @property

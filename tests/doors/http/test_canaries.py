@@ -130,6 +130,7 @@ def _looked_at() -> list[str]:
         "episode": "sums%2F1",
         "session": "s1",
         "trial": "trial-1",
+        "experiment": "experiment-1",
     }
     own = [route.path.format(**places) for route in ROUTES if route.methods == ("GET",)]
     exports = [f"{AT}/export?format={form}" for form in EXPORT_FORMATS]

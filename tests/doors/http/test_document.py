@@ -43,6 +43,7 @@ _PLACES: Final = {
         "environment": "sums",
         "episode": "sums/1",
         "trial": "trial-1",
+        "experiment": "experiment-1",
     },
     **{"arm": ARM, "session": "s"},
 }

@@ -331,6 +331,7 @@ def example_of(route: Route) -> tuple[str, bytes]:
         "episode": "sums%2F1",
         "session": SESSION,
         "trial": "trial-1",
+        "experiment": "experiment-1",
     }
     path = route.path.format(name="default", uid=RUN, setting="k", **places)
     bodies: dict[str, Any] = {
@@ -347,6 +348,9 @@ def example_of(route: Route) -> tuple[str, bytes]:
         "scales": {"environment": "sums", "hi": 2},
         "credits": {"uid": "sums/1", "rule": "equal"},
         "credits:preview": {"uid": "sums/1", "rule": "equal"},
+        "experiments": {"arm": ARM, "metric": "tokens"},
+        "share": {"share": 0.2},
+        "stop": {},
         "trials": {"arm": ARM, "tasks": [{"name": "sums"}]},
         "results": {"results": {"source": "lines", "cells": [{"task": "sums", "repeat": 1, "side": "with"}]}},
         "notes": NOTE,
