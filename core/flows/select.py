@@ -100,7 +100,7 @@ class _Call(NamedTuple):
             return None
         offered = columns.keys if self.arms is None else [arm.key for arm in self.arms]
         out = facts.settings.left_out
-        return side_of(facts, session, set(offered), seed=seed, now_ms=now_ms, left_out=out)
+        return side_of(facts, session, offered, seed=seed, now_ms=now_ms, left_out=out)
 
     def offered(self, columns: ArmColumns, settings: LearnerSettings) -> ArmColumns:
         return columns if self.arms is None else offered(columns, self.arms, settings)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from core.errors import UnreadableSource
 from core.records.arm import MICRO
@@ -36,6 +38,9 @@ from core.store.transaction import Byline, Facts, Snapshot, Transaction
 _COIN_BYTES: Final = 8
 _LOOKS: Final = 60
 """Looks at the verdict while an experiment assigns its planned sessions."""
+_MOST_CACHED: Final = 64
+_CACHE: Final[dict[tuple[object, ...], tuple[Started, ...]]] = {}
+"""Starts of learners by `Snapshot.state_of_experiments`."""
 _ASSIGNED: Final = (
     "SELECT experiment_no, side, chance_micro, n_fitting, at_ms FROM assignment WHERE learner_id = ?"
     f" AND undone = 0 AND {ACTIVE} AND {{unit}} = ? AND {{unit}} <> '' ORDER BY revision, assignment_no LIMIT 1"
@@ -64,34 +69,49 @@ class ExperimentFact(NamedTuple):
         return f"experiment-{self.number}"
 
 
-class Started(NamedTuple):
+@dataclass(frozen=True)
+class Started:
     """A start with its later acts that are in force, oldest first."""
 
     fact: ExperimentFact
     plan: ExperimentPlan
     acts: tuple[ExperimentFact, ...] = ()
 
-    @property
+    @cached_property
+    def _keyed(self) -> hmac.HMAC:
+        return hmac.new(bytes.fromhex(self.fact.secret), digestmod="sha256")
+
+    def hashed(self, unit: str) -> bytes:
+        """Return the HMAC-SHA256 of a unit under the key of the draws of sides."""
+        keyed = self._keyed.copy()  # a third of the time of a new one
+        keyed.update(unit.encode("utf-8", "surrogatepass"))
+        return keyed.digest()
+
+    @cached_property
     def share(self) -> float:
         """The chance of the side with the arm, for new sessions."""
         shares = [one.content.share for one in self.acts if isinstance(one.content, ExperimentAct)]
         return next((one for one in reversed(shares) if one is not None), self.plan.share)
 
-    @property
+    @cached_property
     def stop(self) -> ExperimentFact | None:
         """The first act that stopped it."""
         return next((one for one in self.acts if one.form == "stop"), None)
 
-    @property
+    @cached_property
     def latest(self) -> ExperimentAct:
         """The latest act that stopped it or decided about its arm; empty where there is none."""
         stops = [one.content for one in self.acts if one.form == "stop"]
         return next((act for act in reversed(stops) if isinstance(act, ExperimentAct)), ExperimentAct())
 
+    @cached_property
+    def _assigns_until_ms(self) -> int:
+        is_open = not self.fact.undone and self.stop is None and bool(self.fact.secret)
+        return self.plan.ends_ms if is_open else 0
+
     def assigns(self, now_ms: int) -> bool:
         """Return whether new sessions get a side."""
-        is_open = not self.fact.undone and self.stop is None and now_ms < self.plan.ends_ms
-        return is_open and bool(self.fact.secret)
+        return now_ms < self._assigns_until_ms
 
 
 class Assignment(NamedTuple):
@@ -160,10 +180,15 @@ def _number_of(facts: Facts, line_id: str) -> int:
     return found
 
 
-def started(facts: Facts) -> list[Started]:
+def started(facts: Facts) -> tuple[Started, ...]:
     """Return the active and undone starts with their acts, in the order of their revisions."""
     if not facts.has_experiments:
-        return []
+        return ()
+    rows = facts.rows(
+        "SELECT experiment_no, uid, form, start_no, content, secret, actor, at_ms, undone FROM experiment"
+        f" WHERE learner_id = ? AND {ACTIVE} AND revision <= ? ORDER BY revision, experiment_no",
+        [facts.revision],
+    )
     known = [
         ExperimentFact(
             number,
@@ -176,22 +201,17 @@ def started(facts: Facts) -> list[Started]:
             at_ms,
             undone > 0,
         )
-        for number, uid, form, start_no, content, secret, actor, at_ms, undone in facts.rows(
-            "SELECT experiment_no, uid, form, start_no, content, secret, actor, at_ms, undone FROM experiment"
-            f" WHERE learner_id = ? AND {ACTIVE} AND revision <= ? ORDER BY revision, experiment_no",
-            [facts.revision],
-        )
+        for number, uid, form, start_no, content, secret, actor, at_ms, undone in rows
     ]
-    return [
+    return tuple(
         Started(
             one, one.content, tuple(act for act in known if act.start_no == one.number and not act.undone)
         )
         for one in known
         if isinstance(one.content, ExperimentPlan)
-    ]
+    )
 
 
-@lru_cache(maxsize=256)
 def _decoded(form: str, content: str) -> ExperimentPlan | ExperimentAct:
     if form == "start":
         return msgspec.json.decode(content, type=ExperimentPlan)
@@ -218,41 +238,52 @@ def side_of(
     """
     if not facts.has_experiments:
         return None
-    starts = started(facts)
+    starts = _starts(facts)
     if session:
         name = _name(facts, session)
         row = facts.row(_ASSIGNED.replace("{unit}", "session"), [name])
         if row is not None:
             return _stored(Assignment(*row), starts, now_ms)
-    fitting = [one for one in starts if one.assigns(now_ms) and one.plan.arm in offered]
-    fitting = [one for one in fitting if one.plan.arm not in left_out]
+    fitting = [
+        one
+        for one in starts
+        if one.assigns(now_ms) and one.plan.arm in offered and one.plan.arm not in left_out
+    ]
     if not fitting or (session and _was_known(facts, session)):
         return None
     unit = session or f"seed:{seed}"
-    chosen = max(fitting, key=lambda one: coin(one.fact.secret, f"choose:{unit}"))
+    hashes = [one.hashed(unit) for one in fitting]
+    chosen, own = max(zip(fitting, hashes, strict=True), key=lambda pair: pair[1][_COIN_BYTES:])
     chance_micro = round(chosen.share * MICRO)
-    return Sided(
-        Assigned(
-            experiment=chosen.fact.line_id,
-            arm=chosen.plan.arm,
-            side="with" if is_with(chosen.fact.secret, unit, chance_micro) else "without",
-            chance_micro=chance_micro,
-            n_fitting=len(fitting),
-        ),
-        chosen.fact.number,
-        is_new=True,
-    )
+    side: TrialSide = "with" if is_with(own, chance_micro) else "without"
+    assigned = _assigned(chosen.fact.line_id, chosen.plan.arm, side, chance_micro, len(fitting))
+    return Sided(assigned, chosen.fact.number, is_new=True)
 
 
-def coin(secret: str, unit: str) -> int:
-    """Return the first 8 bytes of HMAC-SHA256 of a unit under a key in hexadecimal, as a whole number."""
-    digest = hmac.digest(bytes.fromhex(secret), unit.encode("utf-8", "surrogatepass"), "sha256")
-    return int.from_bytes(digest[:_COIN_BYTES], "big")
+def _starts(facts: Facts) -> tuple[Started, ...]:
+    """Return the starts; those of a snapshot are cached, because each selection asks for them."""
+    if isinstance(facts, Transaction):
+        return started(facts)
+    known = _CACHE.get(facts.state_of_experiments)
+    if known is None:
+        if len(_CACHE) > _MOST_CACHED:
+            _CACHE.clear()
+        known = _CACHE[facts.state_of_experiments] = started(facts)
+    return known
 
 
-def is_with(secret: str, unit: str, chance_micro: int) -> bool:
-    """Return whether a unit gets the side with the arm: its coin lies below the chance."""
-    return coin(secret, unit) * MICRO < chance_micro << 8 * _COIN_BYTES
+@lru_cache(maxsize=64)
+def _assigned(experiment: str, arm: str, side: TrialSide, chance_micro: int, n_fitting: int) -> Assigned:
+    return Assigned(experiment=experiment, arm=arm, side=side, chance_micro=chance_micro, n_fitting=n_fitting)
+
+
+def is_with(hashed: bytes, chance_micro: int) -> bool:
+    r"""Return whether a unit gets the side with the arm: the first bytes of its hash lie below the chance.
+
+    >>> is_with(bytes(32), 1), is_with(b"\xff" * 32, 999_999)
+    (True, False)
+    """
+    return int.from_bytes(hashed[:_COIN_BYTES], "big") * MICRO < chance_micro << 8 * _COIN_BYTES
 
 
 def _stored(row: Assignment, starts: Iterable[Started], now_ms: int) -> Sided | None:
@@ -260,14 +291,9 @@ def _stored(row: Assignment, starts: Iterable[Started], now_ms: int) -> Sided | 
     known = next((one for one in starts if one.fact.number == row.experiment_no), None)
     if known is None:
         return None
-    assigned = Assigned(
-        experiment=known.fact.line_id,
-        arm=known.plan.arm,
-        side=row.side,
-        chance_micro=row.chance_micro,
-        n_fitting=row.n_fitting,
-        in_force=now_ms <= row.at_ms + known.plan.hours * HOUR_MS,
-    )
+    kept = _assigned(known.fact.line_id, known.plan.arm, row.side, row.chance_micro, row.n_fitting)
+    is_over = now_ms > row.at_ms + known.plan.hours * HOUR_MS
+    assigned = replace(kept, in_force=False) if is_over else kept
     return Sided(assigned, row.experiment_no, is_new=False)
 
 

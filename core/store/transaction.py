@@ -72,7 +72,7 @@ BEGUN: Final = (
 ROOM: Final = 1_000_000
 """Revisions that are left for acts during a staged import."""
 
-_NEVER_WRITTEN: Final = (-1, "{}", 0, 0, 0, "", 0, 0, None, 1, 1, 1)
+_NEVER_WRITTEN: Final = (-1, "{}", 0, 0, 0, "", 0, 0, None, 1, 1, 1, 1, 1)
 
 
 @lru_cache(maxsize=64)
@@ -306,6 +306,8 @@ class Snapshot(Statements):
     """Rows of old runs were deleted; their sums are left."""
     has_experiments = False
     """An experiment was ever started or imported."""
+    state_of_experiments: tuple[object, ...] = ()
+    """Key of the experiments and their states: each change appends an experiment, an undo or an import."""
 
     def __init__(self, connection: Connection, name: str, number: int | None = None) -> None:
         """``number``: what the learner went by the last time, which may be another's by now."""
@@ -326,9 +328,12 @@ class Snapshot(Statements):
             next_link,
             next_compaction,
             next_experiment,
+            next_undo,
+            next_import,
         ) = row or _NEVER_WRITTEN
         self.is_compacted = next_compaction > 1
         self.has_experiments = next_experiment > 1
+        self.state_of_experiments = (self.origin, connection.file, next_experiment, next_undo, next_import)
         self.head = shown_head(next_link - 1, head)
         """Head of the learner's chain, None without a link."""
         self.staged = Staged(*staged)
@@ -345,7 +350,8 @@ class Snapshot(Statements):
     def _row_by_number(self, number: int) -> Row | None:
         return self.connection.row(
             "SELECT learner_id, settings, staged_import_no, staged_revision, staged_parts, origin, revision, token,"
-            " chain_head, next_link_no, next_compaction_no, next_experiment_no FROM learner"
+            " chain_head, next_link_no, next_compaction_no, next_experiment_no, next_undo_no,"
+            " next_import_no FROM learner"
             " WHERE learner_id = ? AND name = ? AND revision > 0",
             [number, self.name],
         )
