@@ -12,13 +12,14 @@ import numpy as np
 from msgspec import Meta
 from msgspec.structs import replace
 
+from core.columns import Floats
 from core.errors import NotApplicable, UnknownAct
 from core.flows.context import Context, unknown_arm
 from core.flows.launch import discard_prepared
 from core.flows.settings import put
 from core.maths.packing import counted_cost
-from core.maths.statistics.experiments import cap_of, figures, harms, sessions_needed
-from core.records.achieved import OUTCOME_SOURCES
+from core.maths.statistics.experiments import cap_of, figures, harmed, sessions_needed
+from core.records.achieved import OUTCOME_SOURCES, OutcomeSource
 from core.records.experiment import (
     IN_POINTS,
     METRICS,
@@ -53,6 +54,8 @@ _WORD, _WORDS = (1 << 64) - 1, 4
 """A key has 256 bits."""
 _MOST_OF_ONE: Final = 0.05
 """Share of all runs from which on a session id can't be that of one session."""
+_MANY_RUNS: Final = 100
+"""Recorded runs from which that share says something."""
 _TIMES_PLANNED: Final = 2
 _OF_PAST: Final[dict[SessionMetric, str]] = {
     "success": "success",
@@ -135,8 +138,8 @@ def _wish(arm: str, options: ExperimentOptions) -> ExperimentPlan:
     """Return the checked options as a plan; its size and end are not known yet."""
     values = completed(ExperimentOptions, options)
     one_of("metric", values["metric"], METRICS)
-    if values["metric"] == "success":
-        values["source"] = one_of("source", values["source"] or OUTCOME_SOURCES[0], OUTCOME_SOURCES)
+    if values["source"] is not None:
+        one_of("source", values["source"], OUTCOME_SOURCES)
     return ExperimentPlan(arm=arm, ends_ms=0, n_planned=1, **values)
 
 
@@ -148,25 +151,23 @@ def _planned(
 ) -> tuple[ExperimentPlanned, ExperimentPlan]:
     if arm_number(snapshot, wish.arm) is None:
         raise unknown_arm(snapshot, wish.arm)
-    past = past_sessions(snapshot, wish, now_ms)
-    values = {name: getattr(past, column) for name, column in _OF_PAST.items()}
-    known = {name: value[np.isfinite(value)] for name, value in values.items()}
-    needed = sessions_needed(wish.metric, wish.smallest, wish.share, past=known[wish.metric])
-    n_sessions = len(past.used)
-    a_day = n_sessions / past.n_days if past.n_days and n_sessions else None
+    source, past = _past(snapshot, wish, now_ms)
+    values: dict[SessionMetric, Floats] = {name: getattr(past, column) for name, column in _OF_PAST.items()}
+    needed = sessions_needed(wish.metric, wish.smallest, wish.share, past=values[wish.metric])
+    a_day = len(past) / past.days if past.days and len(past) else None
     days = None if needed is None or a_day is None else needed / a_day
-    a_session = past.n_runs / max(n_sessions, 1)
+    runs = (needed or 0) * past.n_runs / max(len(past), 1)
     planned = ExperimentPlanned(
         arm=wish.arm,
         metric=wish.metric,
         smallest=wish.smallest,
         share=wish.share,
         n_needed=needed,
-        used_share=float(past.used.mean()) if n_sessions else None,
+        used_share=float(past.used.mean()) if len(past) else None,
         sessions_a_day=a_day,
         days=days,
-        n_baseline=round((needed or 0) * a_session * snapshot.settings.baseline_rate),
-        n_past=len(known[wish.metric]),
+        n_baseline=round(runs * snapshot.settings.baseline_rate),
+        n_past=int(np.isfinite(values[wish.metric]).sum()),
         proposes_trial=needed is None or (days is not None and days > MOST_DAYS),
         refused=tuple(_refusals(snapshot, wish.arm, past, now_ms)),
     )
@@ -175,12 +176,25 @@ def _planned(
         wish,
         ends_ms=now_ms + round(most * DAY_MS),
         n_planned=needed or MOST_PLANNED,
-        source=past.source if wish.metric == "success" else None,
-        cap={name: cap_of(one) for name, one in known.items() if name not in IN_POINTS and len(one)},
+        source=source if wish.metric == "success" else None,
+        cap={name: cap for name, one in values.items() if name not in IN_POINTS and (cap := cap_of(one))},
         digest=_digest(snapshot, wish.arm),
         is_seed=wish.arm in snapshot.settings.always_in,
     )
     return planned, plan
+
+
+def _past(snapshot: Snapshot, wish: ExperimentPlan, now_ms: int) -> tuple[OutcomeSource | None, PastSessions]:
+    """Return recent sessions, and of the sources in question the first with a known outcome, else the first."""
+    sources = (wish.source,) if wish.source or wish.metric != "success" else snapshot.settings.outcome_from
+    pasts = [
+        (
+            source,
+            past_sessions(snapshot, wish.arm, hours=wish.hours, days=wish.days, source=source, now_ms=now_ms),
+        )
+        for source in sources
+    ]
+    return next((pair for pair in pasts if np.isfinite(pair[1].success).any()), pasts[0])
 
 
 def _digest(facts: Facts, arm: str) -> str:
@@ -193,8 +207,8 @@ def _digest(facts: Facts, arm: str) -> str:
 def _refusals(snapshot: Snapshot, arm: str, past: PastSessions, now_ms: int) -> Sequence[str]:
     """Return the reasons that prevent a start, by the present state and by recent runs."""
     reasons = _reasons(snapshot, arm, now_ms)
-    if past.top_share > _MOST_OF_ONE:
-        reasons.append(f"one session id has {past.top_share:.0%} of all runs, so it names no session.")
+    if past.n_runs >= _MANY_RUNS and past.largest_share > _MOST_OF_ONE:
+        reasons.append(f"one session id has {past.largest_share:.0%} of all runs, so it names no session.")
     if _exceeds_limits(snapshot, arm):
         reasons.append("the seeds and it exceed the limits of recent selections.")
     return reasons
@@ -320,9 +334,9 @@ def stop_if_harmful(txn: Transaction, experiment_no: int) -> None:
     if one is None or not one.assigns(txn.now_ms):
         return
     sessions, n_late = experiment_sessions(txn, experiment_no, one.plan, txn.now_ms)
-    harmed = harms(figures(sessions, one.plan, n_late=n_late))
-    if harmed is not None:
-        _write(txn, one, "stop", ExperimentAct(decision="end", harms=harmed))
+    metric = harmed(figures(sessions, one.plan, n_late=n_late))
+    if metric is not None:
+        _write(txn, one, "stop", ExperimentAct(decision="end", harms=metric))
 
 
 # Reading

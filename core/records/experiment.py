@@ -79,10 +79,10 @@ class ExperimentPlan(
         whole("ends_ms", self.ends_ms, LAST_MS)
         for name, value in self.cap.items():
             number(f"The cap of {name}", value, lowest=0, highest=1e24)
-        if (self.source is None) == (self.metric == "success"):
+        if self.source is not None and self.metric != "success":
             raise InvalidInput(
-                f"An experiment on success must have a source of outcomes, and another one none, got {self.source}.",
-                next_step="Name the source of outcomes for success alone.",
+                f"A source of outcomes must come with the metric success, got {self.source} with {self.metric}.",
+                next_step="Leave it out, or choose success.",
             )
 
 
