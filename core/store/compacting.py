@@ -5,8 +5,8 @@ do not change, because they equal the sums. The chain loses the deleted facts an
 digest. So an older backup proves which runs were compacted.
 
 A run's texts go with it, and so does its own execution, which holds them. A run stays whole if anything else is about
-it: a reward, outcome, evaluation, choice, another execution, episode, repair, item of a queue, or an offer that
-waits. So do runs of an undone import, and runs of unknown time.
+it: a reward, outcome, evaluation, choice, another execution, episode, repair, item of a queue, an assignment of its
+session, or an offer that waits. So do runs of an undone import, and runs of unknown time.
 """
 
 from __future__ import annotations
@@ -59,6 +59,11 @@ _ABOUT: Final = (
     "SELECT run_no FROM review_item WHERE learner_id = ? AND run_no IN ({})",
     "SELECT run_no FROM offer WHERE learner_id = ? AND choice <> '' AND run_no IN ({})",
     "SELECT run_no FROM staged_provenance WHERE learner_id = ? AND run_no IN ({})",
+    *(
+        f"SELECT r.run_no FROM run r CROSS JOIN assignment a WHERE r.learner_id = ? AND r.run_no IN ({{}})"
+        f" AND a.learner_id = r.learner_id AND a.{unit} = r.{name} AND a.{unit} <> ''"
+        for unit, name in (("session", "session"), ("run", "uid"))
+    ),
 )
 """Queries of the runs that rows of other tables are about."""
 _EXECUTIONS: Final = (

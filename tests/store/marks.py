@@ -97,7 +97,7 @@ MARKS: dict[str, Marks] = {
             "next_agent_session_no next_webhook_no next_alert_no next_alert_message_no "
             "next_environment_no next_scale_no next_episode_no next_episode_credit_no next_link_no "
             "staged_import_no staged_revision staged_parts next_repair_no next_browser_no "
-            "next_compaction_no next_achieved_no next_trial_no"
+            "next_compaction_no next_achieved_no next_trial_no next_experiment_no next_assignment_no"
         ),
         "token staged_sum",
     ),
@@ -133,6 +133,10 @@ MARKS: dict[str, Marks] = {
     "achieved": Marks(f"learner_id achieved_no uid run value {_BYLINE}"),
     "trial": Marks(f"learner_id trial_no uid form plan content {_BYLINE}"),
     "trial_session": Marks("learner_id session trial_no"),
+    "experiment": Marks(f"learner_id experiment_no uid form start_no content {_BYLINE}", "secret"),
+    "assignment": Marks(
+        f"learner_id assignment_no uid experiment_no session run side chance_micro n_fitting {_BYLINE}"
+    ),
     "reply": Marks("learner_id kind no key payload answer"),
     "reset": Marks(
         "learner_id reset_no uid target scope actor reason n_arms at_ms import_no revision standing undone"

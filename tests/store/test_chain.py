@@ -59,6 +59,8 @@ _LATER = {
     "whole_reward",
     "achieved",
     "trial",
+    "experiment",
+    "assignment",
 }
 
 CHANGED = {

@@ -54,6 +54,8 @@ _BACK_TO_0021 = (
     "DROP TABLE trial",
     "DROP TABLE trial_session",
     "ALTER TABLE learner DROP COLUMN next_trial_no",
+    *(f"DROP TABLE {name}" for name in ("experiment", "assignment")),
+    *(f"ALTER TABLE learner DROP COLUMN next_{name}_no" for name in ("experiment", "assignment")),
     "DROP TABLE achieved",
     "DROP TABLE whole_reward",
     "ALTER TABLE learner DROP COLUMN next_achieved_no",

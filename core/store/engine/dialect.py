@@ -41,6 +41,7 @@ EPISODES_BY_TIME: Final = "{episodes_by_time}"
 ARMS_BY_KEY: Final = "{arms_by_key}"
 REPLIES_BY_KEY: Final = "{replies_by_key}"
 LAYERS_BY_ADAPTER: Final = "{layers_by_adapter}"
+ASSIGNMENTS: Final = "{assignments_by_experiment}"
 """The same where many are asked for by name at once: for more than a few SQLite would rather read all there are."""
 
 GREATEST: Final = "{greatest}"
@@ -97,6 +98,7 @@ class Words:
     arms_by_key: str
     replies_by_key: str
     layers_by_adapter: str
+    assignments_by_experiment: str
     greatest: str
     position: str
     words_begin: str
@@ -126,6 +128,7 @@ SQLITE: Final = Words(
     arms_by_key="INDEXED BY sqlite_autoindex_arm_2",
     replies_by_key="INDEXED BY ix_reply_key",
     layers_by_adapter="INDEXED BY ix_layer_adapter",
+    assignments_by_experiment="INDEXED BY ix_assignment_experiment",
     greatest="max",
     position="instr",
     words_begin="text_index MATCH replace(replace(",
@@ -154,6 +157,7 @@ POSTGRESQL: Final = Words(
     arms_by_key="",
     replies_by_key="",
     layers_by_adapter="",
+    assignments_by_experiment="",
     greatest="greatest",
     position="strpos",
     words_begin="words @@ CAST(",

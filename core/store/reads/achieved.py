@@ -26,29 +26,39 @@ from core.store.transaction import Facts, Snapshot
 
 Values = Mapping[int, float]
 """Outcomes by the number of the run."""
+Until = Mapping[int, int]
+"""Times by the number of the run: what became known later is left out."""
 Sample = tuple[int, int, Sequence[str]]
 """A random sample: the number of its queue, its revision, and the classes of its runs."""
 
 _PROGRAM: Final = (
-    f"SELECT r.run_no, a.revision, a.achieved_no, a.value FROM run r CROSS JOIN achieved a {OUTCOMES_BY_RUN}"
+    f"SELECT r.run_no, a.revision, a.achieved_no, a.value, a.at_ms FROM run r CROSS JOIN achieved a {OUTCOMES_BY_RUN}"
     f" WHERE r.learner_id = ? AND r.run_no IN ({{}}) AND a.learner_id = r.learner_id AND a.run = r.uid"
     f" AND a.{ACTIVE} AND a.undone = 0"
 )
 _EPISODES: Final = (
-    "SELECT l.run_no, e.environment_no, e.total_text, e.final_text FROM episode_run l CROSS JOIN episode e"
-    " WHERE l.learner_id = ? AND l.run_no IN ({}) AND e.learner_id = l.learner_id AND e.episode_no = l.episode_no"
-    f" AND e.{ACTIVE} AND e.finished <> {BROKEN}"
+    "SELECT l.run_no, e.environment_no, e.total_text, e.final_text, e.episode_no, e.at_ms FROM episode_run l"
+    " CROSS JOIN episode e WHERE l.learner_id = ? AND l.run_no IN ({}) AND e.learner_id = l.learner_id"
+    f" AND e.episode_no = l.episode_no AND e.{ACTIVE} AND e.finished <> {BROKEN}"
+)
+_LAST_STEPS: Final = (
+    "SELECT episode_no, max(at_ms) FROM step WHERE learner_id = ? AND at_ms IS NOT NULL AND episode_no IN ({})"
+    " GROUP BY episode_no"
 )
 _STATED: Final = (
     "SELECT run_no, reward FROM run WHERE learner_id = ? AND reward IS NOT NULL AND run_no IN ({})"
 )
 _JUDGED: Final = (
-    f"SELECT e.run_no, e.rater, e.model, e.outcome, e.score, e.layer_no FROM evaluation e {EVALUATIONS_BY_RUN}"
-    " WHERE e.learner_id = ? AND e.run_no <> 0 AND e.run_no IN ({}) AND e.arm_no = 0 AND e.counts = 1"
+    "SELECT e.run_no, e.layer_no, e.execution_no, e.rater, e.model, e.rubric, e.claimed_by, e.outcome, e.score,"
+    f" e.revision, e.evaluation_no, e.at_ms FROM evaluation e {EVALUATIONS_BY_RUN}"
+    " WHERE e.learner_id = ? AND e.run_no <> 0 AND e.run_no IN ({}) AND e.arm_no = 0"
 )
+_COUNTING: Final = " AND e.counts = 1"
+_ACTIVE_EVALUATIONS: Final = f" AND e.undone = 0 AND e.{ACTIVE}"
 _THUMBS: Final = (
-    f"SELECT b.run_no, b.actor, b.revision, b.observation_no, b.success_micro, b.failure_micro FROM observation b"
-    f" {BY_RUN} CROSS JOIN whole_reward w WHERE b.learner_id = ? AND b.run_no <> 0 AND b.run_no IN ({{}})"
+    "SELECT b.run_no, b.actor, b.revision, b.observation_no, b.success_micro, b.failure_micro, b.at_ms"
+    f" FROM observation b {BY_RUN} CROSS JOIN whole_reward w"
+    " WHERE b.learner_id = ? AND b.run_no <> 0 AND b.run_no IN ({})"
     f" AND b.undone = 0 AND b.{ACTIVE} AND w.learner_id = b.learner_id AND w.observation_no = b.observation_no"
 )
 
@@ -65,18 +75,24 @@ _ITEMS: Final = "SELECT run_no FROM review_item WHERE learner_id = ? AND review_
 
 
 def outcomes_by_source(
-    facts: Facts, run_nos: Sequence[int], sources: Sequence[object] = (True,) * 5
+    facts: Facts,
+    run_nos: Sequence[int],
+    sources: Sequence[object] = (True,) * 5,
+    until: Until | None = None,
 ) -> dict[OutcomeSource, Values]:
     """Return the outcomes of runs from each source; all is asked at once.
 
-    ``sources``: whether to ask for those of programs, stated rewards, episodes, evaluations and rewards.
+    ``sources``: whether to ask for those of programs, stated rewards, episodes, evaluations and rewards. With
+    ``until`` the outcomes are those of that time: an episode is known at its last step. Undone ones are left out.
     """
     by_program, by_source, by_episode, by_judge, by_reward = (run_nos if one else () for one in sources)
     (program, environment), (evaluated, thumb) = facts.together(
         lambda: facts.together(
-            lambda: _programs(facts, by_program), lambda: _paid(facts, by_source, by_episode)
+            lambda: _programs(facts, by_program, until), lambda: _paid(facts, by_source, by_episode, until)
         ),
-        lambda: facts.together(lambda: _judged(facts, by_judge), lambda: _thumbs(facts, by_reward)),
+        lambda: facts.together(
+            lambda: _judged(facts, by_judge, until), lambda: _thumbs(facts, by_reward, until)
+        ),
     )
     return {"program": program, "environment": environment, **evaluated, "thumb": thumb}
 
@@ -98,11 +114,18 @@ def program_outcome(facts: Facts, run_no: int) -> float | None:
     return _programs(facts, [run_no]).get(run_no)
 
 
-def _programs(facts: Facts, run_nos: Sequence[int]) -> Values:
-    return {run_no: value for run_no, _, _, value in sorted(facts.rows_in(_PROGRAM, run_nos))}
+def _known(until: Until | None, run_no: int, at_ms: int | None) -> bool:
+    return until is None or at_ms is None or at_ms <= until[run_no]
 
 
-def _paid(facts: Facts, run_nos: Sequence[int], in_episodes: Sequence[int]) -> Values:
+def _programs(facts: Facts, run_nos: Sequence[int], until: Until | None = None) -> Values:
+    rows = sorted(facts.rows_in(_PROGRAM, run_nos))
+    return {run_no: value for run_no, _, _, value, at_ms in rows if _known(until, run_no, at_ms)}
+
+
+def _paid(
+    facts: Facts, run_nos: Sequence[int], in_episodes: Sequence[int], until: Until | None = None
+) -> Values:
     """Return the mean of a run's episodes; without one the reward that the run's source states."""
     rewards, rows, scales = facts.together(
         lambda: facts.rows_in(_STATED, run_nos),
@@ -110,30 +133,35 @@ def _paid(facts: Facts, run_nos: Sequence[int], in_episodes: Sequence[int]) -> V
         lambda: declared_scales(facts),
     )
     of_source = {run_no: float(stated(reward)) for run_no, reward in rewards}
+    ends: dict[int, int] = {}
+    if until is not None:
+        ends = dict(facts.rows_in(_LAST_STEPS, sorted({row[-2] for row in rows})))
     episodes: dict[int, list[float]] = defaultdict(list)
-    for run_no, environment_no, total, final in rows:
+    for run_no, environment_no, total, final, episode_no, at_ms in rows:
         scale = scales.get(environment_no)
         reached = final if scale is not None and scale.base == "final" else total
         value = None if reached is None else paid(Decimal(reached), scale)
-        if value is not None:
+        if value is not None and _known(until, run_no, ends.get(episode_no, at_ms)):
             episodes[run_no].append(value)
     return of_source | {run_no: mean(values) for run_no, values in episodes.items()}
 
 
-def _judged(facts: Facts, run_nos: Sequence[int]) -> dict[OutcomeSource, Values]:
+def _judged(facts: Facts, run_nos: Sequence[int], until: Until | None = None) -> dict[OutcomeSource, Values]:
     """Return the means of the evaluations of full runs, by people and by models, that the caller may read."""
     unless, left_out = leaving_out("e.evaluation_no", facts.hidden if isinstance(facts, Snapshot) else ())
-    rows, own_layer = facts.together(
-        lambda: facts.rows_in(_JUDGED + unless, run_nos, left_out), lambda: _own_layer(facts)
-    )
-    whole = {0, own_layer}
+    sql = _JUDGED + (_COUNTING if until is None else _ACTIVE_EVALUATIONS) + unless
+    rows, own_layer = facts.together(lambda: facts.rows_in(sql, run_nos, left_out), lambda: _own_layer(facts))
+    latest = {
+        row[:7]: row
+        for row in sorted(rows, key=lambda row: row[9:11])
+        if row[1] in {0, own_layer} and _known(until, row[0], row[11])
+    }
     values: dict[OutcomeSource, dict[int, list[float]]] = {
         "person": defaultdict(list),
         "grader": defaultdict(list),
     }
-    for run_no, rater, model, outcome, score, layer_no in rows:
-        if layer_no in whole:
-            values[judge_source(rater, model)][run_no].append(judged(outcome, score))
+    for run_no, _, _, rater, model, _, _, outcome, score, *_ in latest.values():
+        values[judge_source(rater, model)][run_no].append(judged(outcome, score))
     return {
         source: {run_no: mean(one) for run_no, one in by_run.items()} for source, by_run in values.items()
     }
@@ -145,13 +173,14 @@ def _own_layer(facts: Facts) -> int:
     return facts.count_of("SELECT layer_no FROM layer WHERE learner_id = ? AND uid = ?", [uid])
 
 
-def _thumbs(facts: Facts, run_nos: Sequence[int]) -> Values:
+def _thumbs(facts: Facts, run_nos: Sequence[int], until: Until | None = None) -> Values:
     """Return the mean over people of the latest active reward that each gave to the full run."""
     latest: dict[int, dict[str, float]] = defaultdict(dict)
-    for run_no, actor, _, _, success, failure in sorted(
+    for run_no, actor, _, _, success, failure, at_ms in sorted(
         facts.rows_in(_THUMBS, run_nos), key=lambda row: row[2:4]
     ):
-        latest[run_no][actor] = plain_reward(success, success + failure)
+        if _known(until, run_no, at_ms):
+            latest[run_no][actor] = plain_reward(success, success + failure)
     return {run_no: mean(by_actor.values()) for run_no, by_actor in latest.items()}
 
 
@@ -186,20 +215,23 @@ def compared_outcomes(
     *,
     in_sample: Bools,
     filled: Sequence[object],
+    order: Sequence[OutcomeSource] | None = None,
+    until: Until | None = None,
 ) -> tuple[Floats, OutcomeSource | None]:
     """Return the outcomes of runs from the one source that a comparison of two classes uses, and the source.
 
     The choice is that of `source_to_compare`; NaN is an unknown outcome. A compacted run has the number 0.
     ``paid_once`` are the outcomes from the rewards that sources state; -1 is none.
-    Tables that are ``filled`` are asked.
+    Tables that are ``filled`` are asked. ``order`` None is the order of sources in force.
     """
     known, (by_program, *others) = [run_no for run_no in run_nos if run_no], filled
-    by_source = outcomes_by_source(facts, known, (by_program, False, *others))
+    by_source = outcomes_by_source(facts, known, (by_program, False, *others), until)
     numbers = np.array(run_nos, dtype=np.int64)
     columns = {source: _column(values, numbers) for source, values in by_source.items()}
     paid_by = columns["environment"]
     columns["environment"] = np.where(np.isnan(paid_by) & (paid_once >= 0), paid_once, paid_by)
-    source = source_to_compare(columns, facts.settings.outcome_from, is_baseline, is_by_coin, in_sample)
+    allowed = facts.settings.outcome_from if order is None else order
+    source = source_to_compare(columns, allowed, is_baseline, is_by_coin, in_sample)
     return (np.full(len(numbers), np.nan), None) if source is None else (columns[source], source)
 
 

@@ -1,0 +1,269 @@
+"""Sessions of experiments with what their runs did, and recent sessions that a plan is made from.
+
+A session counts for some hours from its assignment on, with outcomes that were known some days later. Runs that ended
+before count, because a record may come after its start. Later runs are late: they change nothing. Nothing depends on
+numbers or on the order of runs, so an import into another learner gives the same bits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from core.columns import UNKNOWN, Bools, ExperimentSessions, Floats, Ints, ints
+from core.detect.mentions import spellings
+from core.maths.achieved import stated
+from core.records.achieved import OutcomeSource
+from core.records.arm import MICRO, Arm
+from core.records.bill import AT_LEAST
+from core.records.evidence import INCLUDED, NAMED, REFERENCED
+from core.records.experiment import ExperimentPlan
+from core.records.times import DAY_MS, HOUR_MS
+from core.store.engine.dialect import ACTIVE, ASSIGNMENTS, BY_NAME, BY_TIME, RUNS_BY_UID
+from core.store.reads.achieved import compared_outcomes, outcomes_there_are
+from core.store.reads.arms import arm_number
+from core.store.transaction import Facts
+
+PAST_RUNS: Final = 10_000
+PAST_DAYS: Final = 60
+"""Latest runs that a plan reads, of so many days."""
+_NEVER_OUT: Final = INCLUDED | NAMED | REFERENCED
+_COLUMNS: Final = (
+    "r.run_no, coalesce(r.at_ms, 0), CASE r.status WHEN 'error' THEN 1 ELSE 0 END,"
+    f" coalesce(r.tokens, {UNKNOWN}), CASE r.bill_marks & {AT_LEAST} WHEN 0 THEN coalesce(r.bill_pico, {UNKNOWN})"
+    f" ELSE {UNKNOWN} END, coalesce(r.duration_ms, {UNKNOWN}), coalesce(o.flags, {UNKNOWN}), r.reward"
+)
+_COUNTED: Final = f" AND r.{ACTIVE} AND r.outcome <> 'empty' AND r.revision <= ?"
+_OF_ARM: Final = " LEFT JOIN outcome o ON o.learner_id = ?1 AND o.run_no = r.run_no AND o.arm_no = ?"
+_ASSIGNED: Final = (
+    "SELECT assignment_no, CASE side WHEN 'with' THEN 1 ELSE 0 END, chance_micro, at_ms FROM assignment"
+    f" {ASSIGNMENTS} WHERE learner_id = ? AND experiment_no = ? AND undone = 0 AND {ACTIVE} AND revision <= ?"
+    " ORDER BY revision, assignment_no"
+)
+_RUNS: Final = tuple(
+    f"SELECT a.assignment_no, r.class, r.choice, r.not_offered, {_COLUMNS} FROM assignment a {ASSIGNMENTS}"
+    f" CROSS JOIN run r {path}{_OF_ARM} WHERE r.learner_id = ?1 AND a.learner_id = ?1 AND a.experiment_no = ?"
+    f" AND a.undone = 0 AND a.{ACTIVE} AND {joined}{_COUNTED}"
+    for path, joined in (
+        (BY_NAME, "a.session <> '' AND r.session = a.session"),
+        (RUNS_BY_UID, "a.run <> '' AND r.uid = a.run"),
+    )
+)
+_PAST: Final = (
+    f"SELECT coalesce(r.session, ''), {_COLUMNS} FROM run r {BY_TIME}{_OF_ARM} WHERE r.learner_id = ?1"
+    f" AND r.at_ms >= ? AND r.at_ms <= ?{_COUNTED} ORDER BY r.at_ms DESC, r.run_no DESC LIMIT ?"
+)
+
+
+class _Runs(NamedTuple):
+    """Columns of runs, each with the index of its ``session``.
+
+    An unknown end (0) is no later than any time. Unknown amounts are -1, and so are the flags where the arm was not
+    on offer.
+    """
+
+    session: Ints
+    number: Ints
+    ended_ms: Ints
+    failed: Ints
+    tokens: Ints
+    pico: Ints
+    duration_ms: Ints
+    flags: Ints
+    stated: Ints
+
+    @classmethod
+    def of(cls, sessions: Sequence[int], columns: Sequence[Sequence[Any]]) -> _Runs:
+        """Return the columns of a query, whose last one is the stated reward."""
+        *amounts, rewards = columns
+        return cls._make(map(ints, (sessions, *amounts, [stated(one) for one in rewards])))
+
+    def where(self, mask: Bools) -> _Runs:
+        return _Runs(*(column[mask] for column in self))
+
+    @property
+    def began_ms(self) -> Ints:
+        return self.ended_ms - np.maximum(self.duration_ms, 0)
+
+
+class _Side(msgspec.Struct, frozen=True):
+    experiment: str
+    side: str
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    """The side that the selection of a run carries."""
+
+    experiment: _Side | None = None
+
+
+_choice: Final = msgspec.json.Decoder(_Choice).decode
+_names: Final = msgspec.json.Decoder(list[str]).decode
+
+
+@dataclass(frozen=True, kw_only=True)
+class PastSessions:
+    """Recent sessions that offered an arm, as an experiment would count them, by their begin.
+
+    The columns are those of `ExperimentSessions`. ``used``: the arm was referenced. ``days`` are covered, and
+    ``largest_share`` is the largest share of all their runs that one session id has.
+    """
+
+    used: Bools
+    success: Floats
+    known: Floats
+    failures: Floats
+    tokens: Floats
+    money_pico: Floats
+    duration_ms: Floats
+    days: float
+    largest_share: float
+
+    def __len__(self) -> int:
+        return len(self.used)
+
+
+def experiment_sessions(
+    facts: Facts, experiment_no: int, plan: ExperimentPlan, now_ms: int
+) -> tuple[ExperimentSessions, int]:
+    """Return the assigned sessions of an experiment, and the number of runs that came too late.
+
+    A run follows its side if its selection took the side from the assignment, and the arm was in or out accordingly.
+    An imported run needs no selection.
+    """
+    assigned = facts.connection.columns(_ASSIGNED, [facts.learner_id, experiment_no, facts.revision])
+    numbers, side, chance_micro, at_ms = map(ints, assigned)
+    with_arm, ends = side == 1, at_ms + plan.hours * HOUR_MS
+    values = [facts.learner_id, arm_number(facts, plan.arm), experiment_no, facts.revision]
+    both = [facts.connection.columns(sql, values) for sql in _RUNS]
+    number, run_class, choice, not_offered, *columns = (list(chain(*one)) for one in zip(*both, strict=True))
+    place = {one: index for index, one in enumerate(numbers.tolist())}
+    runs = _Runs.of([place[one] for one in number], columns)
+    is_by_side = _took(_line_id(facts, experiment_no), with_arm[runs.session], run_class, choice)
+    is_out = (np.maximum(runs.flags, 0) & _NEVER_OUT == 0) & ~_called(plan.arm, not_offered)
+    is_in = np.maximum(runs.flags, 0) & (INCLUDED | NAMED) != 0
+    is_followed = is_by_side & np.where(with_arm[runs.session], is_in, is_out)
+    in_time = runs.ended_ms <= ends[runs.session]
+    measures = _measured(facts, runs.where(in_time), ends, with_arm, source=plan.source, days=plan.days)
+    has_run, is_over = ~np.isnan(measures["known"]), now_ms > ends + plan.days * DAY_MS
+    sessions = ExperimentSessions(
+        with_arm=with_arm,
+        chance=chance_micro / MICRO,
+        has_ended=now_ms > ends,
+        is_settled=(now_ms > ends) & (is_over | (measures["known"] == 1)),
+        has_run=has_run,
+        followed=~_any(runs.session[in_time & ~is_followed], len(ends)),
+        in_sample=np.zeros(len(ends), dtype=np.bool_),
+        **measures,
+    )
+    return sessions, int((~in_time).sum())
+
+
+def _line_id(facts: Facts, experiment_no: int) -> str:
+    sql = "SELECT uid FROM experiment WHERE learner_id = ? AND experiment_no = ?"
+    return facts.scalar(str, sql, [experiment_no]) or f"{facts.origin}/experiment-{experiment_no}"
+
+
+def _took(experiment: str, with_arm: Bools, run_class: Sequence[str], choices: Sequence[str | None]) -> Bools:
+    """Return whether each run's selection took its side from the assignment; an imported one may have none."""
+    sides = {True: _Side(experiment, "with"), False: _Side(experiment, "without")}
+    carried = (None if one is None else _choice(one).experiment for one in choices)
+    rows = zip(carried, with_arm.tolist(), run_class, strict=True)
+    return _flags(one == sides[side] or (one is None and name == "imported") for one, side, name in rows)
+
+
+def _called(arm: str, not_offered: Sequence[str | None]) -> Bools:
+    """Return whether each run called an arm that it was not offered."""
+    known = Arm(key=arm)
+    calls = {known.name, *spellings(known)} if known.type == "tool" else set()
+    return _flags(one is not None and not calls.isdisjoint(_names(one)) for one in not_offered)
+
+
+def past_sessions(
+    facts: Facts, arm: str, *, hours: int, days: int, source: OutcomeSource | None, now_ms: int
+) -> PastSessions:
+    """Return sessions of the last `PAST_DAYS` that offered an arm, among the latest `PAST_RUNS` runs.
+
+    ``hours``, ``days`` and ``source`` are as in an experiment's plan. A session begins with its first run that
+    offered the arm.
+    """
+    values = [facts.learner_id, arm_number(facts, arm), now_ms - PAST_DAYS * DAY_MS, now_ms]
+    values += [facts.revision, PAST_RUNS]
+    names, *columns = (one[::-1] for one in facts.connection.columns(_PAST, values))
+    units = dict.fromkeys(name or number for name, number in zip(names, columns[0], strict=True))
+    place = {unit: index for index, unit in enumerate(units)}
+    runs = _Runs.of([place[name or no] for name, no in zip(names, columns[0], strict=True)], columns)
+    first_ms = int(runs.began_ms.min(initial=now_ms))
+    begins = np.full(len(place), np.iinfo(np.int64).max)
+    has_arm = runs.flags != UNKNOWN
+    np.minimum.at(begins, runs.session[has_arm], runs.began_ms[has_arm])
+    offers = _any(runs.session[has_arm], len(place))
+    ends = np.where(offers, begins + hours * HOUR_MS * offers, 0)
+    counted = runs.where(offers[runs.session] & (runs.ended_ms <= ends[runs.session]))
+    used = _any(counted.session[(counted.flags > 0) & (counted.flags & REFERENCED != 0)], len(place))
+    measures = _measured(facts, counted, ends, offers, source=source, days=days)
+    return PastSessions(
+        used=used[offers],
+        days=min((now_ms - first_ms) / DAY_MS, PAST_DAYS),
+        largest_share=max(Counter(filter(None, names)).values(), default=0) / max(len(names), 1),
+        **{name: column[offers] for name, column in measures.items()},
+    )
+
+
+def _measured(
+    facts: Facts, runs: _Runs, ends: Ints, with_arm: Bools, *, source: OutcomeSource | None, days: int
+) -> dict[str, Floats]:
+    """Return the measures of sessions from their runs, with outcomes known some days after their ends."""
+    session, none = runs.session, np.zeros(len(runs.session), dtype=np.bool_)
+    (filled, _), latest = outcomes_there_are(facts), ends[session] + days * DAY_MS
+    outcomes, _ = compared_outcomes(
+        facts,
+        runs.number.tolist(),
+        runs.stated,
+        with_arm[session],
+        ~none,
+        in_sample=none,
+        filled=filled,
+        order=None if source is None else (source,),
+        until=dict(zip(runs.number.tolist(), latest.tolist(), strict=True)),
+    )
+    by_value = np.lexsort((outcomes, session))  # the sum is the same in any order of rows
+    n = len(ends)
+    n_runs, n_known = np.bincount(session, minlength=n), np.bincount(session, ~np.isnan(outcomes), n)
+    total = np.bincount(session[by_value], np.nan_to_num(outcomes)[by_value], n)
+    return {
+        "success": _share(total, n_known),
+        "known": _share(n_known, n_runs),
+        "failures": _share(np.bincount(session, runs.failed, n), n_runs),
+        "tokens": _total(session, runs.tokens, n_runs),
+        "money_pico": _total(session, runs.pico, n_runs),
+        "duration_ms": _total(session, runs.duration_ms, n_runs),
+    }
+
+
+def _share(part: Floats | Ints, whole: Floats | Ints) -> Floats:
+    return np.asarray(np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0))
+
+
+def _total(session: Ints, amounts: Ints, n_runs: Ints) -> Floats:
+    """Return the exact totals of sessions; NaN where an amount is unknown, or there is no run."""
+    exact = np.zeros(len(n_runs), dtype=np.int64)
+    np.add.at(exact, session, amounts)
+    totals = exact.astype(np.float64)
+    totals[(n_runs == 0) | _any(session[amounts == UNKNOWN], len(n_runs))] = np.nan
+    return totals
+
+
+def _any(sessions: Ints, n: int) -> Bools:
+    """Return whether each of ``n`` sessions is among some."""
+    return np.bincount(sessions, minlength=n) > 0
+
+
+def _flags(values: Iterable[bool]) -> Bools:
+    return np.fromiter(values, dtype=np.bool_)
