@@ -128,7 +128,8 @@ class Assigned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     ``experiment`` is the id of the line of its start. ``chance_micro`` is the chance of the side *with*, in
     millionths. ``n_fitting`` experiments fitted, and one was chosen with equal chance. ``in_force`` False: the time
-    in which the session counts is over, so its arm is decided as elsewhere.
+    in which the session counts is over, so its arm is decided as elsewhere; or the session has no row, because it
+    began in the process of an assigned one.
     """
 
     experiment: Label
