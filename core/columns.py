@@ -411,9 +411,10 @@ class ExperimentSessions(_Columns):
 
     ``chance`` is that of the side with the arm. ``has_ended``: the time in which a session counts is over.
     ``is_settled``: it is over, and all outcomes are known or can come no more. ``followed``: the arm was in or out as
-    the side says. ``in_sample``: drawn at random to be judged. ``success`` is the mean of the known outcomes, and
-    ``known`` the share of runs whose outcome is known. ``failures`` is a share of the runs. ``tokens``,
-    ``money_pico`` and ``duration_ms`` are totals. NaN where unknown.
+    the side says. ``success`` is the mean of the known outcomes, and ``known`` the share of runs whose outcome is
+    known. ``failures`` is a share of the runs. ``tokens``, ``money_pico`` and ``duration_ms`` are totals. NaN where
+    unknown. ``sample_chance`` is the stored chance with which the session was drawn to be judged, and ``in_sample``
+    whether it was; NaN where it could not be drawn.
     """
 
     with_arm: Bools
@@ -422,13 +423,20 @@ class ExperimentSessions(_Columns):
     is_settled: Bools
     has_run: Bools
     followed: Bools
-    in_sample: Bools
     success: Floats
     known: Floats
     failures: Floats
     tokens: Floats
     money_pico: Floats
     duration_ms: Floats
+    in_sample: Bools = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    sample_chance: Floats = field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        if not len(self.in_sample):
+            object.__setattr__(self, "in_sample", np.zeros(len(self), dtype=np.bool_))
+        if not len(self.sample_chance):
+            object.__setattr__(self, "sample_chance", np.full(len(self), np.nan))
 
     def __len__(self) -> int:
         return len(self.with_arm)

@@ -23,6 +23,7 @@ from random import Random
 from typing import Any, Final, Literal, ParamSpec, Protocol, TypeVar, get_args
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from core.doors.threads import Threads
@@ -42,6 +43,7 @@ from core.guidance import guidance
 from core.records.answers import RecordAnswer
 from core.records.arm import Arm
 from core.records.evidence import Evidence
+from core.records.experiment import Assigned
 from core.records.learner import LearnerSettings
 from core.records.limits import MAX_COUNT, keepable, one_of, shown, whole
 from core.records.run import Call, Inventory, Run
@@ -72,6 +74,8 @@ _FLUSH_S: Final = 0.5
 _LAST_FLUSH_S: Final = 2.0
 _KNOWN_S: Final = 60.0
 _MAX_OFFERS: Final = 64
+_MAX_SIDES: Final = 4_096
+"""Sessions whose side in an experiment is kept for a fallback."""
 _DETECT: Final = "core.detect:detect"
 
 
@@ -236,6 +240,7 @@ class Attempts:
                 self._known.add(
                     selection, is_all=arms is None, has_own_limits=options["budget_tokens"] is not None
                 )
+                self.add_side(options["session"], selection)
                 if self._known.is_due(time.monotonic()):
                     self._threads.start(self._read_settings)
                 return selection
@@ -243,9 +248,19 @@ class Attempts:
             self._known.offered(arms),
             self._known.limits(options["budget_tokens"], options["k"]),
             seed=self._learner._entropy(),
+            assigned=self._known.sides.get(options["session"] or ""),
         )
         self._learner._offers.add(selection, arms or ())
         return selection
+
+    def add_side(self, session: str | None, selection: Selection) -> None:
+        """Remember the side of a session in an experiment, for a fallback; only the latest sessions are kept."""
+        if not session or selection.experiment is UNSET:
+            return
+        sides = self._known.sides
+        sides[session] = selection.experiment
+        for oldest in list(sides)[: -_MAX_SIDES // 2] if len(sides) > _MAX_SIDES else ():
+            sides.pop(oldest, None)
 
     def _is_of_caller(self, problem: Exception) -> bool:
         """Return whether a problem was found here, in the caller's arguments, and not in a server's answer."""
@@ -597,6 +612,7 @@ class _Known:
 
     def __init__(self) -> None:
         self.settings: LearnerSettings | None = None
+        self.sides: dict[str, Assigned] = {}
         self._asked_s: float | None = None
         self._costs: dict[str, int] = {}
         self._seeds: set[str] = set()
@@ -643,19 +659,26 @@ class _Known:
         )
 
 
-def fallback(costs: Mapping[str, int], settings: LearnerSettings, *, seed: int) -> Selection:
+def fallback(
+    costs: Mapping[str, int], settings: LearnerSettings, *, seed: int, assigned: Assigned | None = None
+) -> Selection:
     """Choose without posteriors: seeds by id, then all others in random order, up to the budget and ``k``.
 
-    Excluded arms stay out.
+    Excluded arms stay out. The arm of an ``assigned`` session goes in behind the seeds, or stays out.
 
     >>> chosen = fallback({"tool:a:a": 5, "tool:fs:Read": 900}, LearnerSettings(budget_tokens=901), seed=0)
     >>> chosen.run_class, [(one.arm, one.included, one.reason) for one in chosen.decisions]
     ('fallback', [('tool:fs:Read', True, 'seed'), ('tool:a:a', False, 'budget')])
     """
-    seeds = sorted(costs.keys() & settings.always_in)
-    excluded = sorted(costs.keys() & settings.left_out)
-    others = sorted(costs.keys() - {*seeds, *excluded})
+    assigned = None if settings.phase == "passive" else assigned
+    own = {assigned.arm} - settings.left_out if assigned is not None and assigned.in_force else set[str]()
+    held_out = own if assigned is not None and assigned.side == "without" else set[str]()
+    seeds = sorted(costs.keys() & settings.always_in - held_out)
+    excluded = sorted(costs.keys() & (settings.left_out | held_out))
+    first = sorted(costs.keys() & own - {*seeds, *excluded})
+    others = sorted(costs.keys() - {*seeds, *excluded, *first})
     Random(seed).shuffle(others)  # noqa: S311 - no secret
+    others = [*first, *others]
     budget, left = settings.budget_tokens, settings.budget_tokens
     room = settings.k or len(costs)
     decisions = []
@@ -663,12 +686,16 @@ def fallback(costs: Mapping[str, int], settings: LearnerSettings, *, seed: int) 
         cost, is_seed, is_excluded = costs[arm], rank <= len(seeds), rank > len(seeds) + len(others)
         has_room = room > 0 and (budget == 0 or (left >= 0 and cost <= left))
         fits = is_seed or (has_room and not is_excluded)
-        reason: Reason = "seed" if is_seed else "baseline" if fits else "k" if room <= 0 else "budget"
+        reason: Reason = "seed" if is_seed else "k" if room <= 0 else "budget"
+        if is_excluded:
+            reason = "held_out" if arm in held_out else "excluded"
+        elif fits and not is_seed:
+            reason = "assigned" if arm in first else "baseline"
         decisions.append(
             Decision(
                 arm=arm,
                 included=fits,
-                reason="excluded" if is_excluded else reason,
+                reason=reason,
                 rank=rank,
                 token_cost=cost,
                 budget_left=left if budget else None,
@@ -677,7 +704,7 @@ def fallback(costs: Mapping[str, int], settings: LearnerSettings, *, seed: int) 
         if fits:
             room -= 1
             left -= cost
-    return Selection(
+    selection = Selection(
         run_class="fallback",
         decisions=tuple(decisions),
         seed=str(seed),
@@ -688,8 +715,9 @@ def fallback(costs: Mapping[str, int], settings: LearnerSettings, *, seed: int) 
         k=settings.k,
         min_pulls=settings.min_pulls,
         over_budget=0 < budget < sum(costs[arm] for arm in seeds),
-        guidance=guidance([one.arm for one in decisions if not one.included]),
+        experiment=assigned or UNSET,
     )
+    return replace(selection, guidance=guidance(selection.nameable))
 
 
 def _flush_at_exit(method: weakref.WeakMethod[Callable[[float], None]]) -> None:

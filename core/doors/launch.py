@@ -113,7 +113,7 @@ def chosen(arguments: Sequence[str], options: DataOptions) -> list[str]:
         _note("No selection is prepared for the skills of this folder. The session starts as it is.")
         return []
     file = folder.write_settings(launch, hook_command(options, launch))
-    return ["--settings", str(file), *(["--session-id", launch.id] if launch.is_new else [])]
+    return ["--settings", str(file), *(["--session-id", launch.session] if launch.is_new else [])]
 
 
 def _used_ms(config: Path, request: SessionRequest) -> int | None:

@@ -334,6 +334,7 @@ class LearnerProtocol(Methods, Blocking):
         offered = None if arms is None else [arm_of(arm) for arm in listed("arms", arms)]
         selection = self._call(Verbs.select, arms=offered, session=session, budget_tokens=budget_tokens, k=k)
         self._offers.add(selection, offered or ())
+        self._attempts.add_side(session, selection)
         return selection
 
     @overload

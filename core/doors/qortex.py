@@ -150,7 +150,8 @@ def _select(service: Service, actor: Actor, request: _Select) -> Document:
     chosen = offer(
         service.context(actor, request.learner), arms, options, session=session, fresh=FRESH
     ).selection
-    decisions = () if chosen is None else chosen.decisions
+    # Its client names the excluded arms in a text, and an arm that an experiment has out must not be there.
+    decisions = [] if chosen is None else [one for one in chosen.decisions if one.reason != "held_out"]
 
     def entries(*, included: bool) -> list[Document]:
         chosen_here = (on_offer[one.arm] for one in decisions if one.included is included)

@@ -158,7 +158,7 @@ class RunUnderWay(Generic[_T]):
     def guidance(self) -> str | None:
         """Text about left-out tools for the system prompt; one that the model called is left out no more."""
         back = self.selection.recalled({*self._called, *self.always})
-        left = [arm for arm in self.selection.excluded if arm not in back]
+        left = [arm for arm in self.selection.nameable if arm not in back]
         return guidance(left) if back else self.selection.guidance
 
     @_harmless

@@ -18,7 +18,7 @@ from core.flows.context import Context, unknown_arm
 from core.flows.launch import discard_prepared
 from core.flows.settings import put
 from core.maths.packing import counted_cost
-from core.maths.statistics.experiments import cap_of, figures, harmed, sessions_needed
+from core.maths.statistics.experiments import cap_of, figures, sessions_needed
 from core.records.achieved import OUTCOME_SOURCES, OutcomeSource
 from core.records.experiment import (
     IN_POINTS,
@@ -334,7 +334,7 @@ def stop_if_harmful(txn: Transaction, experiment_no: int) -> None:
     if one is None or not one.assigns(txn.now_ms):
         return
     sessions, n_late = experiment_sessions(txn, experiment_no, one.plan, txn.now_ms)
-    metric = harmed(figures(sessions, one.plan, n_late=n_late))
+    metric = figures(sessions, one.plan, n_late=n_late).harmed
     if metric is not None:
         _write(txn, one, "stop", ExperimentAct(decision="end", harms=metric))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -13,19 +13,20 @@ from core.columns import ArmColumns
 from core.errors import InvalidInput, NotApplicable, UnreadableSource
 from core.flows.context import Context, fresh_identity
 from core.flows.importing.files import import_files
-from core.flows.select import offered
+from core.flows.importing.reading import SLACK_MS, assign_sessions
+from core.flows.select import offered, session_side
 from core.installed.claude_code import MANAGED
 from core.installed.files import FileReader, listed_skill
 from core.installed.launch import LaunchFolder, VisibleSkills, changed, visible_skills
 from core.maths.policy import select as select_arms
-from core.records.arm import MICRO, Arm
+from core.records.arm import MICRO, Arm, arm_type
 from core.records.import_answer import ImportAnswer
-from core.records.selection import Selection
 from core.records.times import MINUTE_MS
+from core.settings import launches_folder
+from core.store.experiments import Sided, started
 from core.store.reads import arm_columns
+from core.store.transaction import Snapshot
 
-_SLACK_MS: Final = 2_000
-"""Some file systems round the time of a change."""
 WAITING: Final = 4
 """How many selections wait for each set of skills."""
 
@@ -41,20 +42,63 @@ def prepare(context: Context, config: Path, folder: Path) -> int:
         return 0
     skills = visible_skills(config, folder)
     arms = _candidates(skills)
-    with context.store.reading(context.learner) as snapshot:
-        columns, settings, revision = arm_columns(snapshot), snapshot.settings, snapshot.revision
-    documents: list[dict[str, Any]] = []
-    if arms and settings.phase == "active":
-        candidates = _as_listed(offered(columns, arms, settings))
-        for _ in range(WAITING):
-            chosen = select_arms(candidates, settings, seed=context.entropy(), revision=revision)
-            held = msgspec.structs.replace(chosen, held_since_ms=context.clock())
-            documents.append(_document(held, settings.hold_minutes * MINUTE_MS))
     launches = LaunchFolder(context.launches, context.learner)
-    launches.prepare(skills.key, documents)
+    while True:
+        documents, assigning = _documents(context, arms)
+        launches.prepare(skills.key, documents)
+        with context.store.reading(context.learner) as snapshot:
+            launches.write_excluded(_skills(snapshot.settings.left_out))
+            if _assigning(snapshot, context.clock()) == assigning:
+                break  # an experiment that began or ended meanwhile has others drawn
     if not context.is_named:
         launches.write_unnamed(context.learner)
     return len(documents)
+
+
+def _documents(context: Context, arms: Sequence[Arm]) -> tuple[list[dict[str, Any]], Sequence[str]]:
+    """Return the selections to prepare, and the experiments that assign new sessions."""
+    with context.store.reading(context.learner) as snapshot:
+        settings, now_ms = snapshot.settings, context.clock()
+        assigning = _assigning(snapshot, now_ms)
+        if not arms or settings.phase != "active":
+            return [], assigning
+        candidates = _as_listed(offered(arm_columns(snapshot), arms, settings))
+
+        def drawn(seed: int, sided: Sided | None) -> dict[str, Any]:
+            assigned = None if sided is None else sided.assigned
+            chosen = select_arms(
+                candidates, settings, seed=seed, revision=snapshot.revision, assigned=assigned
+            )
+            held = msgspec.structs.replace(chosen, held_since_ms=now_ms)
+            out = _skills(chosen.excluded)
+            return {"id": fresh_identity(), "out": out, "selection": msgspec.to_builtins(held)}
+
+        documents = []
+        for seed in (context.entropy() for _ in range(WAITING)):
+            sided = session_side(snapshot, None, candidates.keys, seed=seed, now_ms=now_ms)
+            document = drawn(seed, sided) | {"hold_ms": settings.hold_minutes * MINUTE_MS}
+            if sided is not None:
+                document |= {"plain": drawn(seed, None), "until_ms": sided.until_ms}
+            documents.append(document)
+        return documents, assigning
+
+
+def _assigning(snapshot: Snapshot, now_ms: int) -> Sequence[str]:
+    return [f"{one.fact.line_id} {one.share}" for one in started(snapshot) if one.assigns(now_ms)]
+
+
+def _skills(keys: Iterable[str]) -> list[str]:
+    return [key.split(":")[1] for key in keys if arm_type(key) == "skill"]
+
+
+def discard_prepared(context: Context) -> None:
+    """Remove the selections that wait on this machine, after an act that changes what new sessions get."""
+    context.permit("settings")
+    if not context.is_rehearsal:
+        launches = LaunchFolder(launches_folder(context.store.location), context.learner)
+        with context.store.reading(context.learner) as snapshot:
+            launches.write_excluded(_skills(snapshot.settings.left_out))
+        launches.discard()
 
 
 def begin_imports(context: Context) -> None:
@@ -69,8 +113,9 @@ def begin_imports(context: Context) -> None:
 def import_ended(context: Context, config: Path, also: Sequence[Path] = ()) -> list[ImportAnswer]:
     """Import the sessions of Claude Code that changed since the last time, each as an act of its own.
 
-    The first time, only ``also`` are imported: files that a hook names. A file that can't be read is left out. Any
-    other failure leaves the time unchanged, so the next call imports what this one did not.
+    Sessions that a start assigned to an experiment are assigned first, with or without a transcript. The first time,
+    only ``also`` are imported: files that a hook names. A file that can't be read is left out. Any other failure
+    leaves the time unchanged, so the next call imports what this one did not.
     """
     context.permit("ingest")
     if context.launches is None:
@@ -80,7 +125,8 @@ def import_ended(context: Context, config: Path, also: Sequence[Path] = ()) -> l
     with launches.alone():
         began_ms, since_ms = context.clock(), launches.imported_ms
         launches.sweep(began_ms)
-        known = [] if since_ms is None else sorted(changed(config, since_ms - _SLACK_MS))
+        assign_sessions(context)
+        known = [] if since_ms is None else sorted(changed(config, since_ms - SLACK_MS))
         for path in dict.fromkeys([*known, *(path for path in also if path.is_file())]):
             try:
                 answers.append(import_files(context, [path]))
@@ -88,15 +134,6 @@ def import_ended(context: Context, config: Path, also: Sequence[Path] = ()) -> l
                 continue
         launches.imported_ms = began_ms
     return answers
-
-
-def _document(selection: Selection, hold_ms: int) -> dict[str, Any]:
-    return {
-        "id": fresh_identity(),
-        "hold_ms": hold_ms,
-        "out": [key.split(":")[1] for key in selection.excluded],
-        "selection": msgspec.to_builtins(selection),
-    }
 
 
 def _as_listed(columns: ArmColumns) -> ArmColumns:

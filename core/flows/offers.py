@@ -14,7 +14,7 @@ import msgspec
 
 from core.errors import UnknownLearner
 from core.flows.context import Context, unknown_arm
-from core.flows.select import offered, overridden, with_guidance
+from core.flows.select import offered, overridden, session_side, with_guidance
 from core.flows.settings import put
 from core.maths.observe import observe
 from core.maths.policy import select as select_arms
@@ -26,6 +26,7 @@ from core.records.offer import ArmState, Offer, Report, Reported, SelectionOptio
 from core.records.run import OFFERED, Inventory, Run
 from core.records.selection import Selection
 from core.records.times import HOUR_MS, iso
+from core.store.experiments import assign
 from core.store.ledger import Entry, add_observations
 from core.store.offers import (
     Waiting,
@@ -73,7 +74,13 @@ def offer(
         own = {name: getattr(options, name) for name in ("k", "budget_tokens", "min_pulls", "seed_arms")}
         settings = overridden(txn.settings, **own)
         columns = offered(arm_columns(txn), arms, settings)
-        chosen = with_guidance(select_arms(columns, settings, seed=seed, revision=txn.revision))
+        sided = session_side(txn, session, columns.keys, seed=seed, now_ms=txn.now_ms)
+        assigned = None if sided is None else sided.assigned
+        chosen = with_guidance(
+            select_arms(columns, settings, seed=seed, revision=txn.revision, assigned=assigned)
+        )
+        if session and sided is not None and sided.is_new:
+            assign(txn, sided, session=session)  # without a session its run is assigned
         close_offers(txn, WAITS_MS)
         return Offer(
             number=add_offer(txn, chosen, session=txn.erased.session(session) or ""), selection=chosen

@@ -6,7 +6,7 @@ OpenClaw draws on each request. A hold departs from that, so that a provider's c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pkgutil import resolve_name
 from typing import Annotated, Any, Final, NamedTuple
@@ -96,11 +96,8 @@ class _Call(NamedTuple):
         self, facts: Facts, session: str | None, columns: ArmColumns, *, seed: int, now_ms: int
     ) -> Sided | None:
         """Return the side of the session in an experiment on one of the offered arms."""
-        if not facts.has_experiments or facts.settings.phase == "passive":
-            return None
         offered = columns.keys if self.arms is None else [arm.key for arm in self.arms]
-        out = facts.settings.left_out
-        return side_of(facts, session, offered, seed=seed, now_ms=now_ms, left_out=out)
+        return session_side(facts, session, offered, seed=seed, now_ms=now_ms)
 
     def offered(self, columns: ArmColumns, settings: LearnerSettings) -> ArmColumns:
         return columns if self.arms is None else offered(columns, self.arms, settings)
@@ -169,6 +166,16 @@ def _undecided(hold: Selection, columns: ArmColumns) -> ArmColumns:
     """Return the candidates that a hold has not decided on."""
     decided = {one.arm for one in hold.decisions}
     return columns.where(np.array([key not in decided for key in columns.keys], dtype=np.bool_))
+
+
+def session_side(
+    facts: Facts, session: str | None, offered: Collection[str], *, seed: int, now_ms: int
+) -> Sided | None:
+    """Return the side of a session, or of a selection without one; a passive learner's prompts have everything."""
+    if not facts.has_experiments or facts.settings.phase == "passive":
+        return None
+    out = facts.settings.left_out
+    return side_of(facts, session, offered, seed=seed, now_ms=now_ms, left_out=out)
 
 
 def with_guidance(chosen: Selection) -> Selection:

@@ -4,6 +4,9 @@ Each file of ``prepared`` has one selection, drawn for the skills that a folder 
 of its session, so no two sessions share a draw. A start therefore needs no database and no NumPy. The agent reads a
 settings file of its own (``--settings``), which lists as "user only" the skills that the selection left out.
 
+A selection may have the side of its session in an experiment. The file of a new session is then its assignment. Where
+the session is unknown, or ran before, the start takes the file's ``plain`` selection, which has no side.
+
 Documentation of Claude Code, read in August 2026, states what this module relies on: values of ``--settings`` go
 before the user's, the project's and the local settings, and hooks of all of them run; ``--session-id`` names a new
 session; ``skillOverrides`` does not concern skills of plugins; a resumed session does not keep the ``--settings`` of
@@ -20,7 +23,7 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -32,6 +35,9 @@ else:
 
 LEFT_OUT: Final = "user-invocable-only"
 """State of a skill that the selection left out: hidden from the model, and the user can still type its name."""
+_PLAIN: Final = "-plain"
+"""End of the id of a start that has the selection without a side."""
+_EXCLUDED: Final = "excluded.json"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _ALONE: Final = frozenset(
     "--settings --bare --safe-mode --bg --background --worktree -w --teleport --remote --cloud"  # noqa: SIM905
@@ -50,7 +56,10 @@ _WITHIN_PROCESS: Final = frozenset(("clear", "resume"))
 
 
 class SessionRequest(NamedTuple):
-    """The session that arguments name: a resumed one, or None for a new one or one that only the agent knows."""
+    """The session that arguments name, or None for a new one or one that only the agent knows.
+
+    ``is_new``: the arguments resume nothing.
+    """
 
     session: str | None
     is_new: bool
@@ -70,13 +79,28 @@ class VisibleSkills(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """A start with a selection: its id, the file of its session, the skills left out, and the user's own settings."""
+    """A start with a selection: the file of its session, the skills left out, and the user's own settings.
 
-    id: str
+    ``is_new``: the session gets its name from this start.
+    """
+
     file: Path
     out: Sequence[str]
     overrides: Mapping[str, str]
     is_new: bool
+
+    @property
+    def session(self) -> str:
+        """The name of the session, if the start knows it."""
+        return self.file.parent.name
+
+
+class StartedSession(NamedTuple):
+    """A session that a start assigned: its time, and the document of its selection."""
+
+    session: str
+    at_ms: int
+    document: Mapping[str, Any]
 
 
 def digest(text: str) -> str:
@@ -133,8 +157,8 @@ def requested(arguments: Sequence[str]) -> SessionRequest | None:
 
     >>> requested(["-p", "hello"])
     SessionRequest(session=None, is_new=True)
-    >>> requested(["--resume", "8c1f"]), requested(["--continue"]).session
-    (SessionRequest(session='8c1f', is_new=False), None)
+    >>> requested(["--resume", "8c1f"]), requested(["--continue"]), requested(["--session-id", "8c1f"]).is_new
+    (SessionRequest(session='8c1f', is_new=False), SessionRequest(session=None, is_new=False), True)
     >>> requested(["mcp", "list"]) is None, requested(["--settings", "own.json"]) is None
     (True, True)
     """
@@ -143,9 +167,9 @@ def requested(arguments: Sequence[str]) -> SessionRequest | None:
     letters = {f"-{letter}" for word in words if re.fullmatch("-[A-Za-z]+", word) for letter in word[1:]}
     if _ALONE & (names | letters) or _SUBCOMMANDS.intersection(words):
         return None
-    if session := _value(words, "--session-id"):
-        return SessionRequest(session, is_new=False)
     is_resumed = bool({"--resume", "--continue", "--from-pr"} & names or {"-r", "-c"} & letters)
+    if session := _value(words, "--session-id"):
+        return SessionRequest(session, is_new=not is_resumed)
     if "--fork-session" in names or not is_resumed:
         return SessionRequest(None, is_new=not is_resumed)
     return SessionRequest(_value(words, "--resume", "-r"), is_new=False)
@@ -205,29 +229,52 @@ class LaunchFolder:
     ) -> Launch | None:
         """Return a launch for a session, or None if nothing is prepared for its skills.
 
-        A session that was used within its hold keeps its selection. ``used_ms`` is the time of its last use.
+        A session that was used within its hold keeps its selection, and an assigned one its first. ``used_ms`` is
+        the time of its last use.
         """
-        if request.session is not None and used_ms is not None:
-            file = self._latest(request.session)
-            document = {} if file is None else read_object(file)
-            if file is not None and document and now_ms - used_ms <= document["hold_ms"]:
-                note_start(file, request.session, now_ms)
-                return Launch(document["id"], file, document["out"], skills.overrides, is_new=False)
+        files = self._files(request.session or "")
+        file = self._kept(files, now_ms, used_ms)
+        if file is not None:
+            note_start(file, file.parent.name, now_ms)
+            return Launch(file, document_of(file)["out"], skills.overrides, is_new=False)
+        is_known = request.is_new and not files and used_ms is None
         folder = self.path / "prepared" / skills.key
         for name in _names(folder):
+            document = read_object(folder / name)
             identity = name.removesuffix(".json")
-            session = identity if request.session is None else request.session
+            session = request.session or identity
+            if "plain" in document:  # the name of the file states which selection the session has
+                has_side = is_known and now_ms < document["until_ms"]
+                identity = session if has_side else f"{identity}{_PLAIN}"
             file = self.path / "sessions" / session / f"{now_ms:014d}.{identity}.json"
             _make_folder(file.parent)
             try:
                 (folder / name).rename(file)
             except FileNotFoundError:  # another start took it
                 continue
-            document = read_object(file)
             if "out" in document:
-                return Launch(identity, file, document["out"], skills.overrides, request.is_new)
+                is_named_here = request.is_new and request.session is None
+                return Launch(file, document_of(file)["out"], skills.overrides, is_named_here)
             file.unlink(missing_ok=True)
         return None
+
+    def _kept(self, files: Sequence[Path], now_ms: int, used_ms: int | None) -> Path | None:
+        """Return the file with the selection that a resumed session keeps; None = it gets another one.
+
+        Skills that a setting excludes by now leave an assigned session. A hold ends, so others need no such care.
+        """
+        if not files:
+            return None
+        if (first := started_by(files[0])) is None:
+            document = read_object(files[-1])
+            holds = bool(document) and used_ms is not None and now_ms - used_ms <= document["hold_ms"]
+            return files[-1] if holds else None
+        out = {*read_object(self.path / _EXCLUDED).get("out", ())} - {*first.document["out"]}
+        if not out:
+            return files[0]
+        file = files[0].with_name(f"{now_ms:014d}.{first.session}.json")
+        write_private(file, json.dumps(_without(first.document, out, f"{first.document['id']}-{now_ms}")))
+        return file
 
     def write_settings(self, launch: Launch, hook: str) -> Path:
         """Write the settings of one agent. ``hook`` is the command that its sessions run at start and end."""
@@ -235,7 +282,7 @@ class LaunchFolder:
         settings: dict[str, object] = {"hooks": hooks(hook)}
         if overrides:
             settings["skillOverrides"] = overrides
-        path = self.path / "settings" / f"{launch.id}.{process_name(os.getpid())}.json"
+        path = self.path / "settings" / f"{_identity(launch.file)}.{process_name(os.getpid())}.json"
         write_private(path, json.dumps(settings))
         return path
 
@@ -243,26 +290,40 @@ class LaunchFolder:
 
     def chosen_at(self, session: str, at_ms: int | None) -> dict[str, Any] | None:
         """Return the document that was in force in a session at a time; None outside every launch."""
-        if not _NAME.fullmatch(session):
-            return None
-        folder = self.path / "sessions" / session
-        names = _names(folder, "")
-        files = [name for name in names if name.endswith(".json")]
+        files = self._files(session)
         if at_ms is None:
-            return read_object(folder / files[0]) if len(files) == 1 else None
+            return document_of(files[0]) if len(files) == 1 else None
         # A session that a selection opened has the id of that selection.
         begun = [
-            name
-            for number, name in enumerate(files)
-            if _ms(name) <= at_ms or (not number and name.split(".")[1] == session)
+            file
+            for number, file in enumerate(files)
+            if _ms(file.name) <= at_ms or (not number and _identity(file).removesuffix(_PLAIN) == session)
         ]
         if not begun:
             return None
-        ended = [_ms(name, -1) for name in names if name.startswith(f"{begun[-1]}.end.")]
-        return read_object(folder / begun[-1]) if not ended or at_ms <= max(ended) else None
+        names = _names(begun[-1].parent, "")
+        ended = [_ms(name, -1) for name in names if name.startswith(f"{begun[-1].name}.end.")]
+        return document_of(begun[-1]) if not ended or at_ms <= max(ended) else None
 
     def sessions(self) -> frozenset[str]:
         return frozenset(_names(self.path / "sessions", ""))
+
+    def started(self, session: str) -> StartedSession | None:
+        """Return a session as its first start assigned it; None = it has no side."""
+        files = self._files(session)
+        return started_by(files[0]) if files else None
+
+    def started_since(self, since_ms: int) -> Iterator[StartedSession]:
+        """Yield the assigned sessions that started since a time."""
+        for session in sorted(self.sessions()):
+            files = self._files(session)
+            if files and _ms(files[0].name) >= since_ms and (one := started_by(files[0])) is not None:
+                yield one
+
+    def write_excluded(self, skills: Sequence[str]) -> None:
+        """Note the skills that a setting excludes, for sessions that are resumed."""
+        if self.path.is_dir():
+            write_private(self.path / _EXCLUDED, json.dumps({"out": skills}))
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -310,12 +371,49 @@ class LaunchFolder:
                 for file in (self.path / "sessions").glob(f"*/*.{identity}.json"):
                     note_end(file, file.parent.name, now_ms)
 
-    def _latest(self, session: str) -> Path | None:
-        if not _NAME.fullmatch(session):
-            return None
+    def _files(self, session: str) -> list[Path]:
+        """Return the files of a session's starts, the first one first."""
         folder = self.path / "sessions" / session
-        names = _names(folder)
-        return folder / names[-1] if names else None
+        return [folder / name for name in _names(folder)] if _NAME.fullmatch(session) else []
+
+
+def document_of(file: Path) -> dict[str, Any]:
+    """Return the document of a start, with the selection that its session has."""
+    document = read_object(file)
+    return document | document.get("plain", {}) if _identity(file).endswith(_PLAIN) else document
+
+
+def started_by(file: Path) -> StartedSession | None:
+    """Return the session whose first file this is, if the start assigned it.
+
+    Such a file is named like its session. A session that began in the process of another one has the other's file.
+    """
+    if _identity(file) != file.parent.name:
+        return None
+    document = read_object(file)
+    selection = document.get("selection")
+    is_assigned = "plain" in document and isinstance(selection, dict) and "experiment" in selection
+    return StartedSession(file.parent.name, _ms(file.name), document) if is_assigned else None
+
+
+def _without(document: Mapping[str, Any], skills: Collection[str], identity: str) -> dict[str, Any]:
+    """Return a document without skills that a setting excludes; they come last, as in every selection."""
+    selection = document["selection"]
+    decisions = selection["decisions"]
+    leave = [
+        one | {"included": False, "reason": "excluded"}
+        for one in decisions
+        if one["arm"].split(":")[1] in skills
+    ]
+    stay = [one for one in decisions if one["arm"].split(":")[1] not in skills]
+    ranked = [one | {"rank": rank} for rank, one in enumerate([*stay, *leave], 1)]
+    out = [*document["out"], *(one["arm"].split(":")[1] for one in leave)]
+    return {**document, "id": identity, "out": out, "selection": {**selection, "decisions": ranked}}
+
+
+def _identity(file: Path) -> str:
+    """Return the id of the start of a file, which its copies in other sessions keep."""
+    return file.name.split(".")[1]
 
 
 def _ms(name: str, part: int = 0) -> int:
@@ -328,7 +426,7 @@ def note_start(file: Path, session: str, now_ms: int) -> None:
     if not _NAME.fullmatch(session):
         return
     folder = file.parent.parent / session
-    identity = file.name.split(".")[1]
+    identity = _identity(file)
     for name in _names(folder):
         is_open = not any(one.startswith(f"{name}.end.") for one in _names(folder, ""))
         if name.split(".")[1] == identity and is_open:
@@ -343,7 +441,7 @@ def note_end(file: Path, session: str, now_ms: int) -> None:
     if not _NAME.fullmatch(session):
         return
     folder = file.parent.parent / session
-    identity = file.name.split(".")[1]
+    identity = _identity(file)
     names = [name for name in _names(folder) if name.split(".")[1] == identity]
     if names and not any(one.startswith(f"{names[-1]}.end.") for one in _names(folder, "")):
         (folder / f"{names[-1]}.end.{now_ms}").touch(0o600)
@@ -352,7 +450,7 @@ def note_end(file: Path, session: str, now_ms: int) -> None:
 def remove_settings(file: Path) -> None:
     """Remove the private settings of a launch."""
     folder = file.parent.parent.parent / "settings"
-    identity = file.name.split(".")[1]
+    identity = _identity(file)
     for name in _names(folder):
         if name.startswith(f"{identity}."):
             (folder / name).unlink(missing_ok=True)

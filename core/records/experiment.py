@@ -137,7 +137,8 @@ class Assigned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     ``experiment`` is the id of the line of its start. ``chance_micro`` is the chance of the side *with*, in
     millionths. ``n_fitting`` experiments fitted, and one was chosen with equal chance. ``in_force`` False: the time
-    in which the session counts is over, so its arm is decided as elsewhere.
+    in which the session counts is over, so its arm is decided as elsewhere; or the session has no row, because it
+    began in the process of an assigned one.
     """
 
     experiment: Label
@@ -181,8 +182,9 @@ class AssignmentLine(FactOfLine, frozen=True, tag="assignment"):
 class MetricFigures:
     """A measure of both sides. ``effect`` is with less without: in points, or in per cent of the side without.
 
-    ``means`` are those of a session: with the arm, and without it. Success and failures are from 0 to 1, tokens are
-    tokens, money is in the learner's currency, duration in seconds. None = unknown.
+    ``means`` are those of a session: with the arm, and without it, totals up to the cap. Success and failures are
+    from 0 to 1, tokens are tokens, money is in the learner's currency, duration in seconds. None = unknown. ``n`` are
+    the sessions that count.
     """
 
     metric: SessionMetric
@@ -214,6 +216,14 @@ class ExperimentFigures:
     is_bounded: bool = False
     is_sampled: bool = False
     n_late: int = 0
+
+    @property
+    def harmed(self) -> SessionMetric | None:
+        """The metric whose harm stops the experiment: its own one, or failures."""
+        if self.word == "harms":
+            return self.metric.metric
+        rises = any(one.metric == "failures" and one.word == "more" for one in self.others)
+        return "failures" if rises else None
 
 
 # Requests and answers

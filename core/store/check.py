@@ -33,6 +33,7 @@ from core.store.environments import Stored, counted_anew, stored_days, stored_ki
 from core.store.episode_credits import credits_in_force, followed_credits
 from core.store.episodes import episode_digest, episode_plans, read_episodes, unlike_recorded
 from core.store.evaluations import counting_evaluations
+from core.store.experiments import unlike_assignments
 from core.store.facts import EXCHANGED, Fact
 from core.store.links import last_link, link_with, unlike_chain
 from core.store.offers import unlike_holds
@@ -93,6 +94,13 @@ def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: Non
         ("caches", _caches(snapshot, taken)),
         ("learner", _settings(snapshot)),
         ("hold", (Difference("hold", *map(_shown, one)) for one in unlike_holds(snapshot))),
+        (
+            "assignment",
+            (
+                Difference("assignment", str(number), f"side {side}", "the side of its coin")
+                for number, side in unlike_assignments(snapshot)
+            ),
+        ),
         ("undone", _acts(snapshot)),
         ("compaction", (Difference("compaction", *map(_shown, one)) for one in unlike_compactions(snapshot))),
         (

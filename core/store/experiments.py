@@ -8,6 +8,7 @@ its selection. The key stays in the database that started the experiment. Withou
 from __future__ import annotations
 
 import hmac
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -33,6 +34,7 @@ from core.records.times import HOUR_MS
 from core.records.trial import TrialSide
 from core.store.engine.dialect import ACTIVE
 from core.store.erased import Erased
+from core.store.provenance import of_trials
 from core.store.transaction import Byline, Facts, Snapshot, Transaction
 
 _COIN_BYTES: Final = 8
@@ -48,6 +50,9 @@ _ASSIGNED: Final = (
 _KNOWN: Final = " UNION ALL ".join(
     f"SELECT 1 FROM {table} WHERE learner_id = ? AND session = ?" for table in ("run", "hold", "offer")
 )
+_SEEDS: Final = "SELECT {unit}, choice FROM run WHERE learner_id = ? AND {unit} IN ({}) AND choice LIKE ?"
+_SIDED: Final = '%"experiment":%'
+"""Pattern of the stored selections that carry a side."""
 
 
 class ExperimentFact(NamedTuple):
@@ -125,10 +130,11 @@ class Assignment(NamedTuple):
 
 
 class Sided(NamedTuple):
-    """The side of a request, and the number of its experiment; ``is_new``: no row has it yet."""
+    """The side of a request, the number of its experiment, and its end; ``is_new``: no row has it yet."""
 
     assigned: Assigned
     experiment_no: int
+    until_ms: int
     is_new: bool
 
 
@@ -239,11 +245,9 @@ def side_of(
     if not facts.has_experiments:
         return None
     starts = _starts(facts)
-    if session:
-        name = _name(facts, session)
-        row = facts.row(_ASSIGNED.replace("{unit}", "session"), [name])
-        if row is not None:
-            return _stored(Assignment(*row), starts, now_ms)
+    row = _row_of(facts, session) if session else None
+    if row is not None:
+        return _stored(row, starts, now_ms)
     fitting = [
         one
         for one in starts
@@ -251,13 +255,13 @@ def side_of(
     ]
     if not fitting or (session and _was_known(facts, session)):
         return None
-    unit = session or f"seed:{seed}"
+    unit = session or _of_seed(seed)
     hashes = [one.hashed(unit) for one in fitting]
     chosen, own = max(zip(fitting, hashes, strict=True), key=lambda pair: pair[1][_COIN_BYTES:])
     chance_micro = round(chosen.share * MICRO)
     side: TrialSide = "with" if is_with(own, chance_micro) else "without"
     assigned = _assigned(chosen.fact.line_id, chosen.plan.arm, side, chance_micro, len(fitting))
-    return Sided(assigned, chosen.fact.number, is_new=True)
+    return Sided(assigned, chosen.fact.number, chosen.plan.ends_ms, is_new=True)
 
 
 def _starts(facts: Facts) -> tuple[Started, ...]:
@@ -270,6 +274,23 @@ def _starts(facts: Facts) -> tuple[Started, ...]:
             _CACHE.clear()
         known = _CACHE[facts.state_of_experiments] = started(facts)
     return known
+
+
+def assigned_session(facts: Facts, session: str) -> Assigned | None:
+    """Return the side that the row of a session has, at any time."""
+    row = _row_of(facts, session) if facts.has_experiments else None
+    sided = None if row is None else _stored(row, started(facts), row.at_ms)
+    return None if sided is None else sided.assigned
+
+
+def _row_of(facts: Facts, session: str) -> Assignment | None:
+    row = facts.row(_ASSIGNED.replace("{unit}", "session"), [_name(facts, session)])
+    return None if row is None else Assignment(*row)
+
+
+def _of_seed(seed: int | str) -> str:
+    """Return the unit of a selection whose session was unknown at the draw."""
+    return f"seed:{seed}"
 
 
 @lru_cache(maxsize=64)
@@ -294,12 +315,14 @@ def _stored(row: Assignment, starts: Iterable[Started], now_ms: int) -> Sided | 
     kept = _assigned(known.fact.line_id, known.plan.arm, row.side, row.chance_micro, row.n_fitting)
     is_over = now_ms > row.at_ms + known.plan.hours * HOUR_MS
     assigned = replace(kept, in_force=False) if is_over else kept
-    return Sided(assigned, row.experiment_no, is_new=False)
+    return Sided(assigned, row.experiment_no, known.plan.ends_ms, is_new=False)
 
 
 def _was_known(facts: Facts, session: str) -> bool:
+    """Return whether a session had a run, hold or offer before, or is one of a trial."""
     name = _name(facts, session)
-    return facts.has_row(f"{_KNOWN} LIMIT 1", [name, *[facts.learner_id, name] * 2])
+    had = facts.has_row(f"{_KNOWN} LIMIT 1", [name, *[facts.learner_id, name] * 2])
+    return had or bool(of_trials(facts, [(name, "", name)]))
 
 
 def _name(facts: Facts, session: str) -> str:
@@ -339,40 +362,65 @@ def due_experiments(txn: Transaction) -> list[int]:
 
 
 class RecordedSide(NamedTuple):
-    """The side that the selection of a run carries; None = none."""
+    """The side that the selection of a run carries, with its seed; None = none."""
 
     uid: str
     session: str
     at_ms: int | None
     assigned: Assigned | None
+    seed: str = ""
 
 
 def recorded_side(run: Run) -> RecordedSide:
-    """Return the side that the selection of a run carries."""
-    carried = msgspec.UNSET if run.selection is None else run.selection.experiment
-    return RecordedSide(run.uid, run.session or "", run.ended_at_ms, carried or None)
+    """Return the side that the selection of a run carries. A fallback repeats that of an earlier selection."""
+    chosen = None if run.run_class == "fallback" else run.selection
+    carried, seed = (None, "") if chosen is None else (chosen.experiment or None, chosen.seed)
+    return RecordedSide(run.uid, run.session or "", run.ended_at_ms, carried, seed)
 
 
 def assign_recorded(txn: Transaction, runs: Sequence[RecordedSide]) -> None:
     """Write the rows of new runs whose selection carries a side that no row has yet.
 
-    The session of such a selection was unknown at the draw. A session that had an earlier run is not assigned.
+    The session of such a selection was unknown at the draw, so its side is that of its seed. A session that had an
+    earlier run is not assigned.
     """
     if not txn.has_experiments or not any(one.assigned for one in runs):
         return
-    starts = {one.fact.line_id: one.fact for one in started(txn)}
+    starts = {one.fact.line_id: one for one in started(txn)}
     uids = {one.uid for one in runs}
-    for uid, session, at_ms, assigned in runs:
-        fact = None if assigned is None else starts.get(assigned.experiment)
-        if assigned is None or fact is None or not fact.secret or not assigned.in_force:
+    for uid, session, at_ms, assigned, seed in runs:
+        start = None if assigned is None else starts.get(assigned.experiment)
+        if assigned is None or start is None or not start.fact.secret or not assigned.in_force:
+            continue
+        if not _is_by(start, _of_seed(seed), assigned.side, assigned.chance_micro):
             continue
         name = _name(txn, session) if session else ""
         unit = "session" if session else "run"
         if txn.row(_ASSIGNED.replace("{unit}", unit), [name or uid]) is None and not (
             session and _had_others(txn, name, uids)
         ):
-            sided = Sided(assigned, fact.number, is_new=True)
+            sided = Sided(assigned, start.fact.number, start.plan.ends_ms, is_new=True)
             assign(txn, sided, session=session, run="" if session else uid, at_ms=at_ms)
+
+
+def _is_by(start: Started, unit: str, side: TrialSide, chance_micro: int) -> bool:
+    """Return whether the side is that of a unit's hash."""
+    return is_with(start.hashed(unit), chance_micro) == (side == "with")
+
+
+def assign_started(txn: Transaction, sessions: Iterable[tuple[str, int, Assigned]]) -> None:
+    """Write the rows of sessions whose start assigned them, at the times of their starts.
+
+    A selection that another machine had prepared assigns nothing once its experiment was stopped or has ended.
+    """
+    starts = {one.fact.line_id: one for one in started(txn)}
+    for session, at_ms, assigned in sessions:
+        start = starts.get(assigned.experiment)
+        if start is None or not start.fact.secret or start.fact.undone or _row_of(txn, session) is not None:
+            continue
+        if at_ms < start.plan.ends_ms and (start.stop is None or at_ms <= start.stop.at_ms):
+            sided = Sided(assigned, start.fact.number, start.plan.ends_ms, is_new=True)
+            assign(txn, sided, session=session, at_ms=at_ms)
 
 
 def assign_imported(txn: Transaction, import_no: int) -> None:
@@ -380,18 +428,24 @@ def assign_imported(txn: Transaction, import_no: int) -> None:
     if not txn.has_experiments:
         return
     rows = txn.rows(
-        "SELECT uid, session, at_ms, choice FROM run WHERE learner_id = ? AND import_no = ? AND choice LIKE ?",
-        [import_no, '%"experiment":%'],
+        "SELECT uid, session, at_ms, choice FROM run WHERE learner_id = ? AND import_no = ? AND class <> 'fallback'"
+        " AND choice LIKE ?",
+        [import_no, _SIDED],
     )
     runs = [
-        RecordedSide(uid, session or "", at_ms, msgspec.json.decode(choice, type=_Carrying).experiment)
+        RecordedSide(uid, session or "", at_ms, carried.experiment, carried.seed)
         for uid, session, at_ms, choice in rows
+        for carried in [_CARRYING.decode(choice)]
     ]
     assign_recorded(txn, sorted(runs, key=lambda one: (one.at_ms or 0, one.uid)))
 
 
 class _Carrying(msgspec.Struct, frozen=True):
+    seed: str = ""
     experiment: Assigned | None = None
+
+
+_CARRYING: Final = msgspec.json.Decoder(_Carrying)
 
 
 def _had_others(txn: Transaction, session: str, uids: set[str]) -> bool:
@@ -415,6 +469,38 @@ def n_open(facts: Facts, experiment_no: int, now_ms: int) -> int:
             [experiment_no, now_ms - one.plan.hours * HOUR_MS],
         )
     )
+
+
+# Check
+
+
+def unlike_assignments(facts: Facts) -> Iterator[tuple[int, TrialSide]]:
+    """Return assignments whose side is that of no coin of theirs: the number, and the side.
+
+    The unit of a coin is the name of the session, or the seed of a selection that its runs have. Where the name was
+    erased, or there is neither name nor run, nothing can be recomputed.
+    """
+    starts = {one.fact.number: one for one in started(facts) if one.fact.secret}
+    erased = Erased.of(facts.connection, facts.learner_id)
+    doubtful = [
+        (number, "uid" if run else "session", run or session, side, (starts[experiment_no], chance_micro))
+        for number, experiment_no, session, run, side, chance_micro in facts.rows(
+            "SELECT assignment_no, experiment_no, session, run, side, chance_micro FROM assignment"
+            " WHERE learner_id = ? ORDER BY assignment_no"
+        )
+        if experiment_no in starts
+        and not erased.is_number(session)
+        and (run or not _is_by(starts[experiment_no], session, side, chance_micro))
+    ]
+    seeds: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for kind in ("session", "uid"):
+        units = [unit for _, of, unit, _, _ in doubtful if of == kind]
+        for unit, choice in facts.rows_in(_SEEDS.replace("{unit}", kind), units, [_SIDED]):
+            seeds[kind, unit].add(_CARRYING.decode(choice).seed)
+    for number, kind, unit, side, (start, chance_micro) in doubtful:
+        known = seeds[kind, unit]
+        if known and not any(_is_by(start, _of_seed(seed), side, chance_micro) for seed in known):
+            yield number, side
 
 
 # Lines

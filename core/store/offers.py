@@ -6,6 +6,8 @@ is deleted: the run has it, if one was made.
 All requests of a session share the selection of its hold, until the session was idle. A session has one open hold at
 most. Its row is written before the selection is handed out. The row of an ended hold keeps the coin, the seed and the
 times; its arms are in the runs.
+
+The class of a selection with a side in an experiment is ``assigned`` here, because no coin decided it.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Final, NamedTuple
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from core.columns import UNKNOWN
 from core.records.evidence import INCLUDED, OBSERVED, REFERENCED
@@ -81,7 +83,7 @@ def add_offer(txn: Transaction, selection: Selection, *, session: str) -> int:
         "offer",
         session=session,
         at_ms=txn.now_ms,
-        **{"class": selection.run_class},
+        **{"class": _class(selection)},
         choice=selection.to_json(),
         run_no=0,
     )
@@ -253,13 +255,17 @@ def begin_hold(txn: Transaction, session: str, selection: Selection, *, idle_ms:
         session=name,
         began_ms=began_ms,
         used_ms=txn.now_ms,
-        **{"class": selection.run_class},
+        **{"class": _class(selection)},
         prob_micro=prob_micro(selection.baseline_prob),
         seed=selection.seed,
         revision=selection.revision,
         choice=selection.to_json(),
     )
     return selection
+
+
+def _class(selection: Selection) -> str:
+    return selection.run_class if selection.experiment is UNSET else "assigned"
 
 
 def extend_hold(txn: Transaction, session: str, selection: Selection) -> None:
@@ -286,6 +292,6 @@ def unlike_holds(facts: Facts) -> Iterator[tuple[str, object, object]]:
         f"SELECT session, began_ms, class, prob_micro, seed, revision, choice FROM hold WHERE {_OPEN}"
     ):
         chosen = Selection.from_json(choice)
-        own = [chosen.run_class, prob_micro(chosen.baseline_prob), chosen.seed, chosen.revision]
+        own = [_class(chosen), prob_micro(chosen.baseline_prob), chosen.seed, chosen.revision]
         if (began_ms, stored) != (chosen.held_since_ms, own):
             yield session, stored, own

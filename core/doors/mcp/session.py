@@ -104,7 +104,7 @@ class ProxySession:
         async with self._lock:
             known, is_same = self._run.selection, self._run.offered == offered
             if known is None or known.run_class == "fallback" or not is_same:
-                selection = await self._selected(offered)
+                selection = await self._selected(offered, known)
                 if known is None or not is_same or selection.run_class != "fallback":
                     if known is not None:
                         self._next(self._new())
@@ -179,8 +179,8 @@ class ProxySession:
         if before.calls and before.n_open == 0:
             self._record(before)
 
-    async def _selected(self, offered: Mapping[str, Arm]) -> Selection:
-        """Return a selection in time; without one, all tools but the excluded."""
+    async def _selected(self, offered: Mapping[str, Arm], before: Selection | None) -> Selection:
+        """Return a selection in time; without one, all tools but the excluded, by the side of the one before."""
         deadline_s, excluded = monotonic() + self._limits.select_s, set[str]()
         learner = await self._learner(self._limits.select_s)
         left_s = deadline_s - monotonic()
@@ -195,9 +195,9 @@ class ProxySession:
                     return selection
                 excluded = {one.arm for one in selection.decisions if one.reason == "excluded"}
         costs = {arm.key: arm.token_cost or 0 for arm in offered.values()}
-        return fallback(
-            costs, LearnerSettings(seed_arms=(), excluded_arms=tuple(excluded)), seed=randbits(64)
-        )
+        settings = LearnerSettings(seed_arms=(), excluded_arms=tuple(excluded))
+        assigned = None if before is None else before.experiment or None
+        return fallback(costs, settings, seed=randbits(64), assigned=assigned)
 
     async def _learner(self, limit_s: float | None) -> LearnerProtocol | None:
         done, _ = await asyncio.wait({self._opening}, timeout=limit_s)

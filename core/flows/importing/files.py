@@ -13,10 +13,11 @@ from msgspec import Meta
 
 from core.errors import StoreBusy, UnreadableSource
 from core.flows.context import Context
-from core.flows.importing.reading import ReadingProgress, ReadRun, SourceReading
+from core.flows.importing.reading import ReadingProgress, ReadRun, SourceReading, assign_sessions
 from core.flows.importing.writing import AtOnce, InParts, OnWait, fits_one_transaction, staged_import
 from core.flows.rollouts import hold_events
 from core.formats import Limits, Opened, open_sources, refuse_address
+from core.formats.claude_code import NAME as CLAUDE_CODE
 from core.formats.strict import without_full_collections
 from core.records.counts import number_of
 from core.records.import_answer import SHOWN, ImportAnswer
@@ -116,6 +117,8 @@ def import_in_steps(
     if not opened.sources:
         raise _nothing_to_read(opened.skipped[0].reason if opened.skipped else None)
     context.permit("ingest", create=True)
+    if any(source.format == CLAUDE_CODE for source in opened.sources):
+        assign_sessions(context)
     while True:
         reading = SourceReading(context, opened, phase, replaces=replace)
         try:

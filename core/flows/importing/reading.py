@@ -13,7 +13,7 @@ that armscope started get its selection.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from tempfile import SpooledTemporaryFile
 from typing import Any, Final, NamedTuple
@@ -37,6 +37,7 @@ from core.records.counts import number_of
 from core.records.episode import Episode
 from core.records.evaluation_lines import ExecutionLine, without_texts
 from core.records.evidence import Judged
+from core.records.experiment import Assigned
 from core.records.import_answer import BeliefDifference
 from core.records.learner import LearnerSettings, Mode
 from core.records.ledger_lines import ContentLine, LearnerLine, ResetLine, RunLine
@@ -44,6 +45,7 @@ from core.records.limits import shown
 from core.records.rollout import RolloutEvent, without_text
 from core.records.run import Inventory, Phase, Run
 from core.records.selection import Selection
+from core.store.experiments import assign_started, assigned_session
 from core.store.imports import RecordedSession, recorded_sessions, runs_of_session
 from core.store.offers import reported_sessions
 from core.store.rollouts import held_rollouts
@@ -56,6 +58,8 @@ _LENGTH_BYTES: Final = 4
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 
+SLACK_MS: Final = 2_000
+"""Some file systems round the time of a change."""
 _NAMED: Final = 3
 _SAME: Final = 1e-6
 """Maximum difference in pseudo-counts of two equal beliefs: exports round."""
@@ -131,18 +135,21 @@ class LaunchedRuns:
 
     def __init__(self, context: Context) -> None:
         self._folder = None if context.launches is None else LaunchFolder(context.launches, context.learner)
+        self._context = context
         self._sessions = frozenset() if self._folder is None else self._folder.sessions()
         self._selections: dict[str, Selection | None] = {}
+        self._sided: dict[tuple[str, str], Selection] = {}
         self._inventories: dict[tuple[int, str], tuple[Inventory, Inventory]] = {}
 
     def chosen(self, run: Run) -> Run:
         """Return a run with the selection of its session, if armscope started it."""
         if self._folder is None or run.format != CLAUDE_CODE or run.session not in self._sessions:
             return run
-        document = self._folder.chosen_at(run.session or "", run.ended_at_ms)
-        selection = None if document is None else self._selection(document)
+        document = self._folder.chosen_at(run.session or "", run.ended_at_ms) or {}
+        selection = selection_of(document, self._selections)
         if selection is None:
             return run
+        selection = self._with_side(run.session or "", str(document.get("id")), selection)
         inventory = self._inventory(run.inventory, selection)
         in_full, by_name = ({arm.key for arm in arms} for arms in (inventory.arms, inventory.named))
         return msgspec.structs.replace(
@@ -154,15 +161,20 @@ class LaunchedRuns:
             excluded=tuple(key for key in selection.excluded if key not in in_full),
         )
 
-    def _selection(self, document: dict[str, Any]) -> Selection | None:
-        identity = str(document.get("id"))
-        if identity not in self._selections:
-            try:
-                text = msgspec.json.encode(document.get("selection"))
-                self._selections[identity] = Selection.from_json(text)
-            except InvalidInput:
-                self._selections[identity] = None
-        return self._selections[identity]
+    def _with_side(self, session: str, identity: str, selection: Selection) -> Selection:
+        """Return the selection with the side of its session, which may have got another one's on the way.
+
+        A session that no start assigned may have the side of the process in which it began.
+        """
+        if (session, identity) not in self._sided:
+            with self._context.store.reading(self._context.learner) as snapshot:
+                own: Assigned | msgspec.UnsetType = assigned_session(snapshot, session) or msgspec.UNSET
+            if own is msgspec.UNSET and selection.experiment is not msgspec.UNSET:
+                own = msgspec.structs.replace(selection.experiment, in_force=False)
+            if own != selection.experiment:
+                selection = msgspec.structs.replace(selection, experiment=own)
+            self._sided[session, identity] = selection
+        return self._sided[session, identity]
 
     def _inventory(self, inventory: Inventory, selection: Selection) -> Inventory:
         """Return a run's inventory with the skills that the selection put in by name; a session's runs share it."""
@@ -178,6 +190,34 @@ class LaunchedRuns:
             whole = msgspec.structs.replace(inventory, named=named)
             self._inventories[key] = (inventory, whole)  # the first keeps its id taken
         return self._inventories[key][1]
+
+
+def selection_of(document: Mapping[str, Any], known: dict[str, Selection | None]) -> Selection | None:
+    """Return the selection of a start; None for a document that was changed. ``known`` remembers it."""
+    identity = str(document.get("id"))
+    if identity not in known:
+        try:
+            known[identity] = Selection.from_json(msgspec.json.encode(document.get("selection")))
+        except InvalidInput:
+            known[identity] = None
+    return known[identity]
+
+
+def assign_sessions(context: Context) -> None:
+    """Assign the sessions that a start on this machine gave a side, with or without a transcript."""
+    context.permit("ingest")
+    if context.launches is None or context.is_rehearsal:
+        return
+    launches = LaunchFolder(context.launches, context.learner)
+    with context.store.reading(context.learner) as snapshot:
+        sessions = [
+            (one.session, one.at_ms, chosen.experiment)
+            for one in launches.started_since((launches.imported_ms or 0) - SLACK_MS)
+            if snapshot.has_experiments and (chosen := selection_of(one.document, {})) is not None
+            if chosen.experiment is not msgspec.UNSET and assigned_session(snapshot, one.session) is None
+        ]
+    if sessions:
+        context.write("ingest", lambda txn: assign_started(txn, sessions))
 
 
 class StatedBeliefs:

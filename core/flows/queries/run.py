@@ -94,7 +94,7 @@ def _story(context: Context, snapshot: Snapshot, position: Cursor) -> RunStory:
         replays=None if packing is None else packing.replays,
         k=None if packing is None else packing.k,
         differs=tuple(arm.arm for arm in reasoned if (arm.state != "out") == (arm.reason in LEFT_OUT)),
-        guidance=None if chosen is None else guidance(chosen.excluded),
+        guidance=None if chosen is None else guidance(chosen.nameable),
         sources=sources,
         episodes=episodes,
         older=older,

@@ -112,7 +112,7 @@ class PastSessions:
     """Recent sessions that offered an arm, as an experiment would count them, by their begin.
 
     The columns are those of `ExperimentSessions`. ``used``: the arm was referenced. ``days`` are covered, and
-    ``largest_share`` is the largest share of all their runs that one session id has.
+    ``largest_share`` is the largest share of recent runs that one session id has. ``n_runs`` count in the sessions.
     """
 
     used: Bools
@@ -124,6 +124,7 @@ class PastSessions:
     duration_ms: Floats
     days: float
     largest_share: float
+    n_runs: int
 
     def __len__(self) -> int:
         return len(self.used)
@@ -211,6 +212,7 @@ def past_sessions(
     return PastSessions(
         used=used[offers],
         days=min((now_ms - first_ms) / DAY_MS, PAST_DAYS),
+        n_runs=len(counted.session),
         largest_share=max(Counter(filter(None, names)).values(), default=0) / max(len(names), 1),
         **{name: column[offers] for name, column in measures.items()},
     )
