@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from core.explained.table import Table, text, time, time_words
@@ -20,6 +20,7 @@ from core.records.experiment import (
 )
 
 if TYPE_CHECKING:
+    from core.records.estimate import Estimate
     from core.records.trial import BySide
 
 METRIC_WORDS: Final[Mapping[SessionMetric, str]] = {
@@ -45,6 +46,23 @@ ROOM: Final = (
 _TRIAL: Final = "It takes too long. Run a trial instead: armscope trial plan {arm} --tasks FOLDER"
 _USED_RARELY: Final = 0.1
 """Share of sessions that use an arm, below which its effect on all sessions must be small."""
+
+
+def in_force(rows: Iterable[ExperimentRow]) -> list[ExperimentRow]:
+    """Return the newest verdict on each arm and measure, of ``rows`` from the newest.
+
+    An experiment that runs and has no verdict yet gives way to an earlier one.
+    """
+    latest: dict[tuple[str, SessionMetric], ExperimentRow] = {}
+    known = [row for row in rows if row.state != "undone" and row.figures.metric.effect.value is not None]
+    for row in sorted(known, key=lambda one: one.state == "running" and one.figures.word == "open"):
+        latest.setdefault((row.plan.arm, row.plan.metric), row)
+    return [*latest.values()]
+
+
+def success(row: ExperimentRow) -> Estimate | None:
+    """Return the change of success in points; None where another measure gets the verdict."""
+    return row.figures.metric.effect if row.plan.metric == "success" else None
 
 
 def words(row: ExperimentRow) -> str:

@@ -357,6 +357,17 @@ def experiment_result(context: Context, experiment: ExperimentName) -> Experimen
         return _row(snapshot, _named(snapshot, experiment), context.clock())
 
 
+def experiment_path(context: Context, experiment: ExperimentName) -> tuple[tuple[int, Estimate], ...]:
+    """Return the effect on the measure of an experiment after the first sessions that count, 24 times at most.
+
+    Each is a number of sessions with its effect. Raises `UnknownAct`.
+    """
+    with context.reading() as snapshot:
+        one = _named(snapshot, experiment)
+        sessions, _ = experiment_sessions(snapshot, one.fact.number, one.plan, context.clock())
+    return effects_so_far(sessions, one.plan)
+
+
 def _row(snapshot: Snapshot, one: Started, now_ms: int) -> ExperimentRow:
     sessions, n_late = experiment_sessions(snapshot, one.fact.number, one.plan, now_ms)
     stop = one.stop

@@ -54,7 +54,7 @@ def _learned(overview: Overview) -> None:
     left, right = st.columns([7, 5], gap="large")
     with left, panel("Needs attention"):
         attention.head()
-        trials.used_and_harming()
+        trials.used_and_harming(experiments_too=False)
         attention.rows(overview)
     with right, panel("What changed"):
         changes.head()

@@ -38,6 +38,7 @@ _MANY: Final[dict[ActionName, tuple[str, str, str]]] = {
     "evaluation": ("made", "evaluation", "evaluations"),
     "choice": ("made", "choice", "choices"),
     "trial": ("added", "plan or result of a trial", "plans and results of trials"),
+    "experiment": ("made", "change of an experiment", "changes of experiments"),
     "rubric": ("defined", "rubric", "rubrics"),
     "queue": ("made", "queue", "queues"),
     "aside": ("skipped", "item of a queue", "items of a queue"),
@@ -137,6 +138,8 @@ def _worded(  # noqa: PLR0911, PLR0912 - one per action
             return _judged(detail, foreign)
         case "trial":
             return Words("planned a trial" if detail.get("form") == "plan" else "read results of a trial")
+        case "experiment":
+            return _experiment(detail, foreign)
         case "create":
             learner = detail.get("learner")
             return f"created {_arm_of(detail, foreign) if learner is None else 'this learner'}"
@@ -169,6 +172,17 @@ def _worded(  # noqa: PLR0911, PLR0912 - one per action
             if "arm" in detail:
                 return f"added {_act(entry.action, foreign)} about {_arm_of(detail, foreign)}"
             return f"added {_act(entry.action, foreign)}"
+
+
+def _experiment(detail: Detail, foreign: _Foreign[Shown]) -> Shown:
+    of, arm = foreign(str(detail.get("of"))), _arm_of(detail, foreign)
+    if detail.get("form") == "start":
+        return f"started an experiment on {arm}"
+    if detail.get("form") == "share":
+        return f"gave new sessions of {of} a chance of {foreign(str(detail.get('share')))}"
+    if detail.get("harms") is not None:
+        return f"stopped {of}, because {arm} harms"
+    return f"{'kept the arm of' if detail.get('decision') == 'keep' else 'stopped'} {of} on {arm}"
 
 
 def _marked(text: str, *, is_key: bool = False) -> Markdown:
