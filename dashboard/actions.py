@@ -59,7 +59,7 @@ NEW_LEARNER: Final = "new learner"
 EXCLUSION: Final = "exclusion"
 EXPERIMENT: Final = "experiment"
 NEW_EXPERIMENT: Final = "new experiment"
-"""Controls of one reward, a new learner, excluded arms, an experiment and a new one, where their results are shown."""
+"""Controls of a reward, a new learner, excluded arms, an experiment and a new one, where their results are shown."""
 
 UNDO_THEM: Final = "undo them"
 

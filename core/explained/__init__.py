@@ -40,6 +40,7 @@ from core.explained.run import (
     recognised,
     recorded,
     replaced,
+    side,
     sources,
     state,
     verdict,

@@ -139,6 +139,12 @@ def _calls(n_calls: int, n_real: int) -> str:
     return "no real tool call" if not n_calls else f"no real tool call, only {n_calls:,} of meta tools"
 
 
+def side(story: RunStory) -> str | None:
+    """Return the side of the run's session in an experiment; None without one."""
+    one = story.assigned
+    return None if one is None else f"Its session is on the side {one.side} {one.arm} of {story.experiment}."
+
+
 def not_offered(story: RunStory) -> str | None:
     """Return the called tools without an arm in the prompt, in a sentence; None if there are none."""
     missing = story.facts.not_offered

@@ -12,6 +12,7 @@ from core.records.achieved import OutcomeSource
 from core.records.bill import Spent
 from core.records.currency import DOLLAR
 from core.records.evidence import ArmState, Outcome, Where
+from core.records.experiment import Assigned
 from core.records.observation import Observation
 from core.records.run import InventoryKind, Phase, RunClass, Status, Unit
 from core.records.selection import Reason, Selection
@@ -128,7 +129,8 @@ class RunStory:
 
     ``selection`` None: no decisions were recorded. ``replays``: the packer repeats the recorded order; ``k`` is its
     limit on arms (0 = unlimited, None = unknown). ``differs``: arms in the prompt that were not selected, or the
-    reverse. ``episodes``: uids of the episodes with the run.
+    reverse. ``episodes``: uids of the episodes with the run. ``assigned`` is the side of its session in the
+    ``experiment`` of this id; None = none.
     """
 
     facts: RunFacts
@@ -142,6 +144,8 @@ class RunStory:
     episodes: tuple[str, ...]
     older: str | None
     newer: str | None
+    experiment: str = ""
+    assigned: Assigned | None = None
 
     @cached_property
     def n_in(self) -> int:

@@ -264,6 +264,16 @@ def side_of(
     return Sided(assigned, chosen.fact.number, chosen.plan.ends_ms, is_new=True)
 
 
+def assigned_side(facts: Facts, session: str | None, uid: str) -> tuple[str, Assigned] | None:
+    """Return the experiment and side that a session, or a run without one, was assigned; None: it was not."""
+    if not facts.has_experiments:
+        return None
+    sql = _ASSIGNED.replace("{unit}", "session" if session else "run")
+    row = facts.row(sql, [_name(facts, session) if session else uid])
+    known = None if row is None else _stored(Assignment(*row), started(facts), 0)
+    return None if known is None else (f"experiment-{known.experiment_no}", known.assigned)
+
+
 def _starts(facts: Facts) -> tuple[Started, ...]:
     """Return the starts; those of a snapshot are cached, because each selection asks for them."""
     if isinstance(facts, Transaction):

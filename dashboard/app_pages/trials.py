@@ -1,4 +1,4 @@
-"""Page of trials and experiments: the verdicts of all, one trial with its tasks, or one experiment with its sessions."""
+"""Page of trials and experiments: all verdicts, one trial with its tasks, or one experiment with its sessions."""
 
 from __future__ import annotations
 

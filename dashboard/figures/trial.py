@@ -1,4 +1,4 @@
-"""Figures of trials and experiments: the difference of each task, the effect after each session, and use by effect."""
+"""Figures of trials and experiments: differences by task, the effect as sessions come in, and use beside effect."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def by_session(
 
 def used_and_effect(shown: Sequence[Used], look: Tokens, *, compact: bool = False) -> Chart:
     """Return a mark for each verdict: the share of runs that use the arm, and its effect, with their intervals."""
-    effects = [one.success or no_estimate("unknown_usage") for one, _ in shown]
+    effects = [one.success for one, _ in shown if one.success is not None]
     table: dict[str, Sequence[Cell]] = {
         "arm": [wording.plain(wording.full_name(one.arm)) for one, _ in shown],
         "by": [f"{one.by} {wording.plain(one.model)}".strip() for one, _ in shown],

@@ -61,6 +61,7 @@ def _say_run(story: queries.RunStory) -> None:
         explained.bill(story),
         explained.sources(story),
         explained.not_decided(story),
+        explained.side(story),
         explained.not_offered(story),
     ):
         if line is not None:

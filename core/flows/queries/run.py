@@ -23,6 +23,7 @@ from core.records.run_story import ArmFlip, RunArm, RunStory
 from core.records.selection import FIXED_OUT, LEFT_OUT, Decision, Selection
 from core.records.transcript import Transcript
 from core.store.episodes import episodes_of_run
+from core.store.experiments import assigned_side
 from core.store.reads import missing_run, observations
 from core.store.reads.run_pages import run_page
 from core.store.reads.run_story import Part, RecordedRun, recorded_run, run_cursor, run_sources
@@ -87,6 +88,7 @@ def _story(context: Context, snapshot: Snapshot, position: Cursor) -> RunStory:
     )
     arms = _arms(rows, chosen, flip_values)
     reasoned = [arm for arm in arms if arm.reason is not None]
+    experiment, assigned = assigned_side(snapshot, row.facts.session, row.facts.uid) or ("", None)
     return RunStory(
         facts=row.facts,
         arms=arms,
@@ -99,6 +101,8 @@ def _story(context: Context, snapshot: Snapshot, position: Cursor) -> RunStory:
         episodes=episodes,
         older=older,
         newer=newer,
+        experiment=experiment,
+        assigned=assigned,
     )
 
 

@@ -96,6 +96,8 @@ def links(story: RunStory) -> None:
             )
         if story.facts.session:
             link(pages.SESSION, "Its session", **{address.SESSION: story.facts.session})
+        if story.experiment:
+            link(pages.TRIALS, "Its experiment", **{address.TRIAL: story.experiment})
         for uid in story.episodes[:_EPISODES_LINKED]:
             link(pages.EPISODE, "Its episode", **{address.EPISODE: uid})
         st.space("stretch")
@@ -129,7 +131,7 @@ def verdict(story: RunStory) -> None:
     """Show the guard's verdict, and the exceptions of this run."""
     st.markdown(f"**Verdict.** {wording.literal(explained.verdict(story))}")
     st.markdown(f"**Outcome.** {wording.literal(explained.achieved(story))}")
-    for line in (explained.sources(story), explained.not_decided(story)):
+    for line in (explained.side(story), explained.sources(story), explained.not_decided(story)):
         if line is not None:
             st.markdown(wording.literal(line))
     differs = sentences.run_differs(story)
