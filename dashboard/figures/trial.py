@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -64,7 +64,8 @@ def by_session(
     compact: bool = False,
 ) -> Chart:
     """Return the effect after each number of sessions in its interval, beside 0 and the smallest effect."""
-    unit, unit_words = ("", " points") if plan.metric in IN_POINTS else ("%", "%")
+    unit: Literal["", "%"] = "" if plan.metric in IN_POINTS else "%"
+    unit_words = unit or " points"
     known = [
         (n, one.value, one.limits) for n, one in path if one.value is not None and one.limits is not None
     ]
