@@ -67,11 +67,13 @@ def success(row: ExperimentRow) -> Estimate | None:
 
 def words(row: ExperimentRow) -> str:
     """Return the verdict in words, with the reason for an open one."""
-    shown = row.figures
-    word = shown.word.replace("_", " ")
-    if shown.word == "no_difference":
-        word += f" above {row.plan.smallest:g}{_unit(row.plan.metric)}"
-    return word if shown.why is None else f"{word}: {WHY[shown.why]}"
+    return word(row) if row.figures.why is None else f"{word(row)}: {WHY[row.figures.why]}"
+
+
+def word(row: ExperimentRow) -> str:
+    """Return the verdict in words, without a reason."""
+    above = f" above {row.plan.smallest:g}{_unit(row.plan.metric)}"
+    return row.figures.word.replace("_", " ") + (above if row.figures.word == "no_difference" else "")
 
 
 def verdict(row: ExperimentRow) -> str:

@@ -288,9 +288,8 @@ def _starts(facts: Facts) -> tuple[Started, ...]:
 
 def assigned_session(facts: Facts, session: str) -> Assigned | None:
     """Return the side that the row of a session has, at any time."""
-    row = _row_of(facts, session) if facts.has_experiments else None
-    sided = None if row is None else _stored(row, started(facts), row.at_ms)
-    return None if sided is None else sided.assigned
+    known = assigned_side(facts, session, "")
+    return None if known is None else known[1]
 
 
 def _row_of(facts: Facts, session: str) -> Assignment | None:

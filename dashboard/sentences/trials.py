@@ -149,16 +149,18 @@ def signed(text: Words) -> Words:
 
 def offering(row: ExperimentRow, name: Markdown) -> Sentence:
     """Return the verdict on offering an arm, with its key phrase."""
-    words, _, why = explained_experiments.words(row).partition(": ")
-    phrase = Phrase(Words(words))
+    phrase, why = Phrase(Words(explained_experiments.word(row))), row.figures.why
     match row.figures.word:
         case "helps" | "harms":
             return composed(f"Offering {name} ", phrase, ".")
         case "no_difference":
             return composed(f"Offering {name} makes ", phrase, ".")
         case "open":
-            reason = Words(f": {why}." if why else ".")
-            return composed(f"Whether offering {name} helps is ", phrase, reason)
+            return composed(
+                f"Whether offering {name} helps is ",
+                phrase,
+                Words(f": {explained_experiments.WHY[why]}." if why else "."),
+            )
 
 
 def offering_line(row: ExperimentRow) -> Markdown:
@@ -174,10 +176,17 @@ def experiment(row: ExperimentRow) -> Sentence:
 
 
 def measured(row: ExperimentRow) -> Markdown:
-    """Return the effect on the measure of an experiment; before both sides have sessions that there is none."""
+    """Return the effect on the measure of an experiment, or that there is none."""
     if row.figures.metric.effect.value is None:
-        return Words("No effect is known yet.")
-    return signed(Words(f"{explained_experiments.measure(row.figures.metric)}."))
+        return Words(
+            "Its effect is withheld." if row.figures.why == "runs_differ" else "No effect is known yet."
+        )
+    return signed(Words(explained_experiments.measure(row.figures.metric))) + "."
+
+
+def others(row: ExperimentRow) -> list[Words]:
+    """Return the changes of the other measures, which get no verdict."""
+    return [signed(Words(one)) for one in map(Words, explained_experiments.others(row))]
 
 
 def decided(decision: Decision | None, answer: ExperimentChanged, share: float) -> list[Words]:

@@ -117,10 +117,7 @@ def measures(row: ExperimentRow) -> None:
             "with": [_mean(one, one.means[0]) for one in shown],
             "without": [_mean(one, one.means[1]) for one in shown],
             "change": [_change(one) for one in shown],
-            "reads": [
-                explained.words(row).partition(":")[0] if one is row.figures.metric else one.word
-                for one in shown
-            ],
+            "reads": [explained.word(row) if one is row.figures.metric else one.word for one in shown],
         },
         alt="Every measure with and without the arm, its change, and the word for it",
     )
@@ -255,8 +252,7 @@ def brief(row: ExperimentRow) -> None:
     left, right = st.columns([7, 5], gap="large")
     with left:
         st.markdown(sentences.offering_line(row))
-        others = [wording.literal(sentences.signed(Words(one))) for one in explained.others(row)]
-        muted(" ".join([*others, *map(wording.literal, explained.limits(row))]))
+        muted(" ".join([*sentences.others(row), *map(wording.literal, explained.limits(row))]))
         link(pages.TRIALS, "See the experiment", **{address.TRIAL: row.experiment})
     with right:
         state(row)
