@@ -42,7 +42,7 @@ from core.records.experiment import (
     SessionMetric,
 )
 from core.records.limits import one_of, shown
-from core.records.parameters import ArmKey, Preview, completed
+from core.records.parameters import ArmKey, ExperimentName, Preview, completed
 from core.records.times import DAY_MS
 from core.store.experiments import Started, add_experiment, n_open, started
 from core.store.reads import arm_columns, arm_number, candidates
@@ -69,10 +69,6 @@ _OF_PAST: Final[dict[SessionMetric, str]] = {
     "duration": "duration_ms",
 }
 
-ExperimentName = Annotated[
-    str,
-    Meta(description="The experiment: its id, such as experiment-3, its number, or its arm (the latest)."),
-]
 _OF_SEED: Final = "it is a seed, which is in every prompt."
 _IS_PASSIVE: Final = "the learner is in the passive phase, and everything goes in."
 _STEPS: Final = {

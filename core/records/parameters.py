@@ -12,6 +12,10 @@ from msgspec import Meta
 from core.records.observation import RewardOutcome
 
 ArmKey: TypeAlias = Annotated[str, Meta(description="The arm's id, type:category:name.")]
+ExperimentName: TypeAlias = Annotated[
+    str,
+    Meta(description="The experiment: its id, such as experiment-3, its number, or its arm (the latest)."),
+]
 ActId: TypeAlias = Annotated[
     str | None,
     Meta(description="Its id, like reward-12, rewards-12 (all of its batch), reset-3, import-1, note-1."),
