@@ -139,6 +139,7 @@ _OWN_OF_CORE: Final = frozenset(
         "experiments.effect",
         "experiments.measure",
         "experiments.sides",
+        "experiments.word",
         "experiments.words",
         "trials.change",
         "trials.effect",
