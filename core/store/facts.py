@@ -111,7 +111,8 @@ class Fact:
 
     ``moving`` updates caches around a change of state; ``since`` is the lower of its revisions before and after.
     ``settled`` is called once the state of all changed facts is known. Facts that name an act of a table in
-    ``follows`` by its number follow from that act, and are undone with it.
+    ``follows`` by its number follow from that act, and are undone with it. Those of a table in ``belongs_to`` can't be
+    undone by themselves.
     """
 
     table: str
@@ -119,6 +120,7 @@ class Fact:
     moving: Moving = lambda *_: nullcontext()
     settled: Settling = lambda *_: None
     follows: tuple[str, ...] = ()
+    belongs_to: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -310,7 +312,7 @@ _ALL: Final = (
     Exchanged(
         table="assignment",
         example="assignment-1",
-        follows=("experiment",),
+        belongs_to=("experiment",),
         line=AssignmentLine(
             id="elsewhere/assignment-1",
             of="elsewhere/experiment-1",

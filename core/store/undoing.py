@@ -62,9 +62,10 @@ def find_act(txn: Transaction, act_id: str | None) -> Act:
             f"An act's id must read like {', '.join(examples)} or {last}, got {act_id[:60]!r}.",
             next_step="Take it from the answer of the command that acted, or from the history.",
         )
-    follows = "".join(f", {table}_no" for table in fact.follows)
+    causes = fact.follows + fact.belongs_to
+    columns = "".join(f", {table}_no" for table in causes)
     row = txn.row(
-        f'SELECT undone, actor{follows} FROM "{fact.table}" WHERE learner_id = ? AND {fact.column} = ?',
+        f'SELECT undone, actor{columns} FROM "{fact.table}" WHERE learner_id = ? AND {fact.column} = ?',
         [int(match[2])],
     )
     if row is None:
@@ -72,7 +73,7 @@ def find_act(txn: Transaction, act_id: str | None) -> Act:
             f"Nothing by the id {act_id!r} happened in learner {txn.name!r}.",
             next_step="Look the id up in the history, or name another learner with --learner.",
         )
-    for table, number in zip(fact.follows, row[2:], strict=True):
+    for table, number in zip(causes, row[2:], strict=True):
         if number:
             cause = f"{_BY_TABLE[table].name}-{number}"
             raise NotApplicable(

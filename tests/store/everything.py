@@ -128,6 +128,7 @@ from core.store.reads import session_moments
 from core.store.reads.arm_story import unversioned_counts
 from core.store.reads.episodes import changed_episodes
 from core.store.reads.evaluations import evaluation_page
+from core.store.reads.experiments import experiment_sessions, past_sessions
 from core.store.reads.log import Position, position_of
 from core.store.reads.run_pages import changed_runs, run_page
 from core.store.reads.run_story import arms_in_runs, manual_rewards, parts
@@ -152,6 +153,7 @@ from tests.store.compacting import compact_until
 from tests.store.test_chain import execute
 from tests.store.test_mending import CHANGED, broken_by, write_lines
 from tests.worlds import HOUR_MS, IN_PARTS, START_MS, a_run, chosen_among, context_at, lines_file, run_line
+from tests.worlds.assigned import OFFERED, PLAN, assigned_run, start
 from tests.worlds.events import EVERY, PLAYED
 from tests.worlds.lively import chosen_run, told_context
 from tests.worlds.reviewers import QUEUE, desk_at, executed, judge_all
@@ -225,6 +227,7 @@ def do(context: Context, folder: Path) -> None:
     assert note(context, A, "asked once", key="asked") == note(context, A, "asked once", key="asked")
     offer_and_hear(context)
     read_a_trial(context)
+    assign_and_count(context)
     select_and_hold(replace(context, learner="holding", clock=count(START_MS + 9 * HOUR_MS, 60_000).__next__))
     redo(context, undo(context, reset(context, arms=[A], target="prior").id).undone)
     repair_and_read(context, folder)
@@ -326,6 +329,21 @@ def read_a_trial(context: Context) -> None:
     )
     read_trial(context, TrialResults(source="lines", cells=cells, arm=A))
     erase(context, session="erased of a trial")
+
+
+def assign_and_count(context: Context) -> None:
+    """An experiment with a session that has a run, an erased one that has none, and a run without a session."""
+    number = start(context)
+    for uid, session in (("assigned 1", "of a side"), ("assigned 2", None)):
+        record(context, assigned_run(context, uid, session, ended_at_ms=START_MS + 12 * HOUR_MS))
+    select(context, OFFERED, session="erased of a side")
+    erase(context, session="erased of a side")
+    with context.reading() as snapshot:
+        sessions, n_late = experiment_sessions(snapshot, number, PLAN, context.clock())
+        assert (len(sessions), n_late, int(sessions.followed.sum())) == (3, 0, 3)
+        source, now_ms = PLAN.source, context.clock()
+        assert len(past_sessions(snapshot, PLAN.arm, hours=24, days=7, source=source, now_ms=now_ms)) == 2
+    undo_and_redo(context, f"experiment-{number}")
 
 
 def offer_and_hear(context: Context) -> None:

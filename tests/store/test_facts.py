@@ -17,9 +17,18 @@ from core.records.ledger_lines import FactLine, LedgerLine
 from core.store.facts import EXCHANGED, FACTS, Exchanged
 from core.store.lines import take_line
 from core.store.tables import ACTS, NUMBERED, metadata
+from core.store.transaction import Transaction
 from tests.worlds import context_at
 
 kinds = pytest.mark.parametrize("fact", EXCHANGED.values(), ids=lambda fact: fact.name)
+undoable = pytest.mark.parametrize(
+    "fact", [one for one in EXCHANGED.values() if not one.belongs_to], ids=lambda fact: fact.name
+)
+
+
+def with_causes(fact: Exchanged) -> list[FactLine]:
+    """The line of a kind, after those that it can't be without."""
+    return [*(one.line for one in EXCHANGED.values() if one.table in fact.belongs_to), fact.line]
 
 
 def file_with(folder: Path, *line: LedgerLine) -> Path:
@@ -53,22 +62,22 @@ def test_the_table_is_the_schemas() -> None:
 def test_a_line_comes_in_once_and_goes_out_as_it_was(
     context: Context, tmp_path: Path, fact: Exchanged
 ) -> None:
-    file = file_with(tmp_path, fact.line)
+    file = file_with(tmp_path, *with_causes(fact))
     first = import_files(context, [file])
     (line,) = held(context, fact)
     assert line.id == fact.line.id
     again = import_files(context, [file])
     assert (first.id is None, again.id) == (False, None), "the second time nothing is new"
     other = context_at(tmp_path / "b.db")
-    import_files(other, [file_with(tmp_path, line)])
+    import_files(other, [file_with(tmp_path, *with_causes(fact)[:-1], line)])
     assert held(other, fact) == held(context, fact) == [line]
     assert queries.verify(context).clean
     assert queries.verify(other).clean
 
 
-@kinds
+@undoable
 def test_it_is_taken_back_and_stands_again(context: Context, tmp_path: Path, fact: Exchanged) -> None:
-    act = import_files(context, [file_with(tmp_path, fact.line)]).id
+    act = import_files(context, [file_with(tmp_path, *with_causes(fact))]).id
     before = queries.posteriors(context)
     one = f"{fact.name}-1"
     taken = undo(context, one)
@@ -87,15 +96,21 @@ def test_it_is_taken_back_and_stands_again(context: Context, tmp_path: Path, fac
 
 @kinds
 def test_of_two_imports_that_say_it_one_is_enough(context: Context, tmp_path: Path, fact: Exchanged) -> None:
-    acts = [import_files(context, [file_with(tmp_path, fact.line)]).id]
-    context.write("ingest", lambda txn: take_line(txn, fact.line, txn.number("import")))
+    acts = [import_files(context, [file_with(tmp_path, *with_causes(fact))]).id]
+
+    def again(txn: Transaction) -> None:
+        number = txn.number("import")
+        for line in with_causes(fact):
+            take_line(txn, line, number)
+
+    context.write("ingest", again)
     assert queries.verify(context).clean
     undo(context, acts[0])
     assert len(held(context, fact)) == 1
     assert queries.verify(context).clean
 
 
-@kinds
+@undoable
 def test_one_that_came_undone_is_undone_here_and_can_be_redone(
     context: Context, tmp_path: Path, fact: Exchanged
 ) -> None:
@@ -108,7 +123,7 @@ def test_one_that_came_undone_is_undone_here_and_can_be_redone(
 
 @kinds
 def test_a_mark_that_nobody_set_is_found(context: Context, tmp_path: Path, fact: Exchanged) -> None:
-    import_files(context, [file_with(tmp_path, fact.line)])
+    import_files(context, [file_with(tmp_path, *with_causes(fact))])
     for column in ("undone", "standing"):
         flip = f"UPDATE {fact.table} SET {column} = 1 - {column}"
         context.store.database.write(lambda connection, sql=flip: connection.run(sql))  # type: ignore[misc]
