@@ -627,12 +627,12 @@ def _rename_sessions(txn: Transaction, scope: Scope, sessions: Mapping[str, str]
     """Replace names of sessions by numbers in every table; clusters stay the same."""
     n_renamed = 0
     for name, number in sessions.items():
-        runs = txn.rows("SELECT run_no, class FROM run WHERE learner_id = ? AND session = ?", [name])
+        runs = txn.rows("SELECT run_no, class, choice FROM run WHERE learner_id = ? AND session = ?", [name])
         txn.connection.many(
             "UPDATE run SET session = ?, session_key = ?, changed = ? WHERE learner_id = ? AND run_no = ?",
             [
-                (number, session_key(run_no, run_class, number), txn.revision, txn.learner_id, run_no)
-                for run_no, run_class in runs
+                (number, session_key(run_no, run_class, number, choice), txn.revision, txn.learner_id, run_no)
+                for run_no, run_class, choice in runs
             ],
         )
         txn.set_row("execution", "session = ?", [name], session=number)
