@@ -151,7 +151,8 @@ def _select(service: Service, actor: Actor, request: _Select) -> Document:
         service.context(actor, request.learner), arms, options, session=session, fresh=FRESH
     ).selection
     # Its client names the excluded arms in a text, and an arm that an experiment has out must not be there.
-    decisions = [] if chosen is None else [one for one in chosen.decisions if one.reason != "held_out"]
+    shown_arms = set() if chosen is None else {*chosen.included, *chosen.nameable}
+    decisions = [] if chosen is None else [one for one in chosen.decisions if one.arm in shown_arms]
 
     def entries(*, included: bool) -> list[Document]:
         chosen_here = (on_offer[one.arm] for one in decisions if one.included is included)

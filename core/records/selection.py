@@ -244,7 +244,9 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def nameable(self) -> tuple[str, ...]:
         """Ids of left-out arms that a text may name: an experiment names none on the side without it."""
-        return tuple(one.arm for one in self.decisions if not one.included and one.reason != "held_out")
+        own = self.experiment
+        hidden = {own.arm} if own is not msgspec.UNSET and own.in_force and own.side == "without" else set()
+        return tuple(one.arm for one in self.decisions if not one.included and one.arm not in hidden)
 
     @property
     def tokens(self) -> int:
