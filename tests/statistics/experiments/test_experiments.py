@@ -58,7 +58,7 @@ def sessions_of(with_arm: object, success: object, **columns: object) -> Experim
 
 
 @st.composite
-def drawn(draw: st.DrawFn, *, most_known: float = 1.0) -> ExperimentSessions:
+def planted(draw: st.DrawFn, *, most_known: float = 1.0) -> ExperimentSessions:
     """Sessions with both sides, of graded success and positive totals."""
     n, seed = draw(st.integers(2, 60)), draw(st.integers(0, 10_000))
     dice = np.random.default_rng(seed)
@@ -79,7 +79,7 @@ def mirrored(sessions: ExperimentSessions) -> ExperimentSessions:
     return replace(sessions, with_arm=~sessions.with_arm, chance=1 - sessions.chance)
 
 
-@given(drawn())
+@given(planted())
 def test_mirrored_sides_negate_the_effect(sessions: ExperimentSessions) -> None:
     for metric in ("success", "tokens"):
         one, other = (measure(each, plan_of(), metric) for each in (sessions, mirrored(sessions)))
@@ -90,7 +90,7 @@ def test_mirrored_sides_negate_the_effect(sessions: ExperimentSessions) -> None:
     assert value == pytest.approx(-(turned or 0.0))
 
 
-@given(drawn(), st.floats(1e-3, 1e3))
+@given(planted(), st.floats(1e-3, 1e3))
 def test_per_cent_does_not_depend_on_the_unit(sessions: ExperimentSessions, unit: float) -> None:
     plan = plan_of(metric="tokens")
     scaled = replace(sessions, tokens=unit * sessions.tokens)
@@ -101,7 +101,7 @@ def test_per_cent_does_not_depend_on_the_unit(sessions: ExperimentSessions, unit
     assert one.effect(0.05).value == pytest.approx(other.effect(0.05).value, rel=1e-4, abs=1e-4)
 
 
-@given(drawn(), st.integers(0, 59))
+@given(planted(), st.integers(0, 59))
 def test_sessions_from_the_first_pending_one_change_nothing(sessions: ExperimentSessions, first: int) -> None:
     is_over = np.arange(len(sessions)) < first
     shown = figures(replace(sessions, has_ended=is_over, is_settled=is_over), plan_of())
@@ -110,7 +110,7 @@ def test_sessions_from_the_first_pending_one_change_nothing(sessions: Experiment
     assert shown.pending.with_arm + shown.pending.without == max(len(sessions) - first, 0)
 
 
-@given(drawn(most_known=0.5), st.integers(0, 10_000), st.floats(-0.9, 0.9))
+@given(planted(most_known=0.5), st.integers(0, 10_000), st.floats(-0.9, 0.9))
 def test_an_unknown_outcome_that_becomes_known_stays_within_the_bounds(
     sessions: ExperimentSessions, seed: int, effect: float
 ) -> None:
@@ -124,7 +124,7 @@ def test_an_unknown_outcome_that_becomes_known_stays_within_the_bounds(
         assert (bounded <= filled.log_wealth(side, effect, bounded=False) + 1e-9).all()
 
 
-@given(drawn(), st.floats(-0.9, 0.9))
+@given(planted(), st.floats(-0.9, 0.9))
 def test_the_wealth_is_the_mean_of_products(sessions: ExperimentSessions, effect: float) -> None:
     plan, weights = plan_of(), [0.15, 0.6, 0.15, 0.1]
     of = measure(sessions, plan, "success")
@@ -200,7 +200,7 @@ CASES = {
     "helps": (_world(0.3), "helps", None),
     "harms": (_world(-0.3), "harms", None),
     "no difference": (_world(), "no_difference", None),
-    "too small to tell": (_world(0.13, base=0.4), "open", "wide"),
+    "too near to nothing": (_world(0.13, base=0.4), "open", "wide"),
     "few": (_world(n=60), "open", "few_sessions"),
     "none": (_world(n=0), "open", "few_sessions"),
     "one side": (sessions_of(np.ones(30), np.ones(30)), "open", "one_side"),
@@ -239,20 +239,20 @@ def test_a_random_sample_that_was_judged_counts_alone() -> None:
     side = dice.random(n) < 0.5
     solved = dice.random(n) < 0.4 + 0.2 * ~side
     chance = np.where(side, 0.02, 0.08)
-    drawn_ones = dice.random(n) < chance
-    is_known = drawn_ones | ((solved == side) & (dice.random(n) < 0.5))
+    sampled = dice.random(n) < chance
+    is_known = sampled | ((solved == side) & (dice.random(n) < 0.5))
     sessions = sessions_of(
         side,
         np.where(is_known, solved, np.nan),
         known=is_known / 3,
-        in_sample=drawn_ones,
+        in_sample=sampled,
         sample_chance=chance,
     )
     shown = figures(sessions, plan_of(2_000))
     assert (shown.word, shown.is_sampled, shown.is_bounded) == ("harms", True, False)
     lower, upper = shown.metric.effect.limits or (0.0, 0.0)
     assert lower < -20 < upper < 0
-    assert shown.metric.n.with_arm + shown.metric.n.without == drawn_ones.sum()
+    assert shown.metric.n.with_arm + shown.metric.n.without == sampled.sum()
     partly = replace(sessions, sample_chance=np.where(np.arange(n) < n / 2, chance, np.nan))
     shown = figures(partly, plan_of(2_000))
     assert (shown.is_sampled, shown.is_bounded, shown.word) == (False, True, "open")
