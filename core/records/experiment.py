@@ -47,7 +47,7 @@ _MOST_WAIT_DAYS: Final = 60
 class ExperimentPlan(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """What the start of an experiment fixes.
+    """Plan of an experiment, fixed at its start.
 
     ``share`` is the chance of the side *with*. ``smallest`` is the smallest effect of interest: points for success
     and failures, per cent for the others. ``source`` is that of outcomes. A session counts for ``hours`` after its
@@ -200,7 +200,7 @@ class ExperimentFigures:
 
     ``pending`` are assigned, and their time is not over. ``without_run`` are counted and had no run. ``not_followed``
     had the arm otherwise than their side says. ``unknown`` have no outcome. ``is_bounded``: unknown outcomes count
-    against each side in turn. ``is_sampled``: judged sessions are a random sample, which stands for its side.
+    against each side in turn. ``is_sampled``: judged sessions are a random sample of their side, and they alone count.
     ``n_late`` runs came after the time of their session; they change nothing.
     """
 
@@ -259,7 +259,7 @@ class ExperimentOptions(TypedDict, total=False):
 
 
 class ExperimentPlanned(msgspec.Struct, frozen=True, kw_only=True):
-    """What an experiment would take.
+    """Sessions, days and costs that an experiment would take.
 
     ``n_needed`` sessions that offer the arm have a power of .8; None = more than can be planned. ``used_share`` is
     the share of recent sessions that offer the arm in which it is used. ``sessions_a_day`` offer it. ``days`` are

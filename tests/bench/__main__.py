@@ -20,6 +20,7 @@ from tests.bench import (
     commands,
     durable,
     engines,
+    experiment,
     fleet,
     growth,
     holds,
@@ -62,6 +63,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "coverage": claims.coverage,
     "value": value.misjudged,
     "trial": trial.misjudged,
+    "experiment": experiment.misjudged,
     "holds": holds.prompts,
     "data": pages.data,
     "search": searching.searches,
@@ -77,7 +79,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "bounds": whole.bounds,
     "dashboard-memory": whole.dashboard_memory,
 }
-LONG: Final = frozenset({"growth", "trial", "value"})
+LONG: Final = frozenset({"experiment", "growth", "trial", "value"})
 """Asked for by name, or with ``--full``: two databases of a million runs; planted worlds at many looks."""
 
 _HEAD: Final = f"{'work':46} {'figure':>9} {'goal':>9} {'':7} {'base ms':>10} {'ours ms':>10}  base; note"

@@ -310,8 +310,8 @@ def _sampled_chance(sessions: ExperimentSessions, known: Floats) -> Floats | Non
     """
     drawing = []
     for side in (sessions.with_arm & sessions.has_run, ~sessions.with_arm & sessions.has_run):
-        drawn, can_be = side & sessions.in_sample, np.isfinite(sessions.sample_chance[side])
-        if not drawn.any() or min(can_be.mean(), (known[drawn] > 0).mean()) < MOSTLY_KNOWN:
+        chosen, can_be = side & sessions.in_sample, np.isfinite(sessions.sample_chance[side])
+        if not chosen.any() or min(can_be.mean(), (known[chosen] > 0).mean()) < MOSTLY_KNOWN:
             return None
         drawing.append(float(sessions.sample_chance[side][can_be].mean()))
     if _shares(known, sessions.with_arm)[:, -1].min() >= MOSTLY_KNOWN:

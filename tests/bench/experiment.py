@@ -1,0 +1,341 @@
+"""Experiments: planted worlds in which an effect is easily misjudged; how often a claim is false at any look.
+
+A world is assigned sessions with their runs. It is looked at 60 times, at equal distances of time. A claim is false
+if it was made at any look and is not true of the sessions so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from core.columns import Bools, ExperimentSessions, Floats, Ints
+from core.maths.statistics.experiments import cap_of, measure, sessions_needed, words
+from core.maths.statistics.trials.verdict import ERROR, HARMS, HELPS, NO_DIFFERENCE, WORDS
+from core.records.experiment import METRICS, ExperimentPlan, SessionMetric
+from core.records.trial import TrialWord
+from tests.bench.harness import Row, Scale
+
+WORLDS: Final = 40
+_LOOKS: Final = 60
+_FALSE_GOAL: Final = 7.0
+"""28 of 400 worlds."""
+_MISSED_GOAL: Final = 5.0
+_POWER_GOAL: Final = 20.0
+_COUNTS_DAYS, _KNOWN_DAYS = 1.0, 7.0
+"""Days in which a session counts, and then days in which an outcome can become known."""
+_N_PAST: Final = 300
+_OTHERS: Final = 4
+"""Metrics that share an error."""
+
+Dice = np.random.Generator
+Rates = Callable[[Floats], tuple[Floats, Floats]]
+"""Success with the arm and without it, by time from 0 to 1."""
+Known = Callable[[Bools, Bools], Floats]
+"""Chance that an outcome becomes known, by whether the run solved and had the arm."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runs:
+    """Runs of sessions. ``known_at`` is the day on which the outcome becomes known, infinite where it never does."""
+
+    session: Ints
+    solved: Bools
+    known_at: Floats
+    failed: Bools
+    tokens: Floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """A planted experiment: its sessions, assigned ``at`` a day, and their runs.
+
+    ``truth`` is the effect on each session: a difference of success, or a logarithm of a ratio of tokens. ``rises``
+    are other metrics that rise with the arm; the rest have no effect.
+    """
+
+    at: Floats
+    with_arm: Bools
+    chance: Floats
+    runs: Runs
+    truth: Floats
+    rises: frozenset[SessionMetric]
+
+    @cached_property
+    def ends_at(self) -> Floats:
+        """The day from which a session counts."""
+        return self.at + _COUNTS_DAYS
+
+    @cached_property
+    def settles_at(self) -> Floats:
+        """The day from which all outcomes of a session are known or can come no more."""
+        latest = self.ends_at.copy()
+        last = self.ends_at[self.runs.session] + _KNOWN_DAYS
+        np.maximum.at(latest, self.runs.session, np.minimum(self.runs.known_at, last))
+        return latest
+
+    def sessions(self, day: float = np.inf) -> ExperimentSessions:
+        """Return the assigned sessions as they are on a day."""
+        runs, n = self.runs, len(self.at)
+        is_known = runs.known_at <= np.minimum(self.ends_at[runs.session] + _KNOWN_DAYS, day)
+        n_runs, n_known, n_solved, n_failed, tokens = (
+            np.bincount(runs.session, weight, n).astype(np.float64)
+            for weight in (None, is_known, runs.solved & is_known, runs.failed, runs.tokens)
+        )
+        with np.errstate(invalid="ignore"):
+            known, success, failures = n_known / n_runs, n_solved / n_known, n_failed / n_runs
+        return ExperimentSessions(
+            with_arm=self.with_arm,
+            chance=self.chance,
+            has_ended=self.ends_at <= day,
+            is_settled=self.settles_at <= day,
+            has_run=n_runs > 0,
+            followed=n_runs > 0,
+            success=success,
+            known=known,
+            failures=failures,
+            tokens=tokens,
+            money_pico=tokens * 3e6,
+            duration_ms=tokens * 40,
+        ).where(self.at <= day)
+
+
+def _flat(effect: float = 0.0, base: float = 0.5) -> Rates:
+    return lambda time: (np.full(len(time), base + effect), np.full(len(time), base))
+
+
+_NO_EFFECT: Final = _flat()
+
+
+def _moving(time: Floats) -> tuple[Floats, Floats]:
+    """Return a success that rises, and an effect that changes its sign."""
+    base = 0.2 + 0.6 * time
+    return base - 0.12 + 0.24 * time, base
+
+
+def _rising(time: Floats) -> tuple[Floats, Floats]:
+    """Return a success that rises while the share of the arm does."""
+    return 0.2 + 0.6 * time, 0.2 + 0.6 * time
+
+
+def _all_known(solved: Bools, with_arm: Bools) -> Floats:
+    return np.ones(len(solved))
+
+
+def _four_in_ten(solved: Bools, with_arm: Bools) -> Floats:
+    """Return chances that show more successes with the arm, and more failures without."""
+    return np.where(solved == with_arm, 0.55, 0.25)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of worlds. ``n`` None = the planned size, where ``due`` is the verdict that most must get.
+
+    ``shares`` are the chances in the first and in the second half. ``alike`` is the correlation of runs of a session.
+    ``more_runs`` is the mean number of runs beyond the first, with and without. ``late_days`` is the mean delay of
+    outcomes, of failures with the arm and of others. ``spread`` is that of the logarithm of tokens. ``runaways`` is
+    the share of sessions with 50 times the tokens.
+    """
+
+    rates: Rates = _NO_EFFECT
+    metric: SessionMetric = "success"
+    smallest: float = 10.0
+    n: int | None = None
+    due: TrialWord | None = None
+    shares: tuple[float, float] = (0.5, 0.5)
+    alike: float = 0.0
+    more_runs: tuple[float, float] = (0.0, 0.0)
+    known: Known = _all_known
+    late_days: tuple[float, float] = (0.5, 0.5)
+    spread: float = 1.2
+    runaways: float = 0.0
+    log_ratio: float = 0.0
+    has_cap: bool = True
+    a_day: float = 100.0
+    rises: frozenset[SessionMetric] = frozenset()
+
+    @cached_property
+    def plan(self) -> ExperimentPlan:
+        """The plan, from earlier sessions without the arm."""
+        past = self._world(np.random.default_rng(59), _N_PAST, (0.0, 0.0)).sessions()
+        values = past.tokens if self.metric == "tokens" else past.success
+        totals: dict[SessionMetric, Floats] = {
+            "tokens": past.tokens,
+            "money": past.money_pico,
+            "duration": past.duration_ms,
+        }
+        return ExperimentPlan(
+            arm="skill:own:pdf",
+            metric=self.metric,
+            source="program" if self.metric == "success" else None,
+            ends_ms=1,
+            n_planned=sessions_needed(self.metric, self.smallest, self.shares[0], past=values) or 1,
+            smallest=self.smallest,
+            share=self.shares[0],
+            cap={name: cap_of(total) or 0.0 for name, total in totals.items()} if self.has_cap else {},
+        )
+
+    def world(self, dice: Dice) -> World:
+        """Return a planted world."""
+        return self._world(dice, self.n or self.plan.n_planned, self.shares)
+
+    def _world(self, dice: Dice, n: int, shares: tuple[float, float]) -> World:
+        time = np.arange(n) / n
+        chance = np.where(time < 0.5, *shares)
+        with_arm = dice.random(n) < chance
+        ours, theirs = self.rates(time)
+        rate = np.where(with_arm, ours, theirs)
+        if self.alike:
+            both = 1 / self.alike - 1
+            rate = dice.beta(both * rate, both * (1 - rate))
+        session = np.repeat(np.arange(n), 1 + dice.poisson(np.where(with_arm, *self.more_runs)))
+        had_arm, solved = with_arm[session], dice.random(len(session)) < rate[session]
+        is_known = dice.random(len(session)) < self.known(solved, had_arm)
+        at = np.cumsum(dice.exponential(1 / self.a_day, n))
+        known_at = at[session] + dice.exponential(np.where(had_arm & ~solved, *self.late_days))
+        size = dice.normal(9.0, self.spread, n) + np.where(with_arm, self.log_ratio, 0.0)
+        tokens = np.exp(size) * np.where(dice.random(n) < self.runaways, 50.0, 1.0)
+        return World(
+            at=at,
+            with_arm=with_arm,
+            chance=chance,
+            runs=Runs(
+                session=session,
+                solved=solved,
+                known_at=np.where(is_known, known_at, np.inf),
+                failed=dice.random(len(session)) < 0.05,
+                tokens=tokens[session] * dice.uniform(0.5, 1.5, len(session)),
+            ),
+            truth=ours - theirs if self.metric == "success" else np.full(n, self.log_ratio),
+            rises=self.rises,
+        )
+
+
+_TOTALS: Final[frozenset[SessionMetric]] = frozenset({"tokens", "money", "duration"})
+KINDS: Final = {
+    "help": Kind(rates=_flat(0.1), due="helps"),
+    "harm": Kind(rates=_flat(-0.1), due="harms"),
+    "nothing": Kind(due="no_difference"),
+    "help, one of ten with": Kind(rates=_flat(0.1), shares=(0.1, 0.1), due="helps"),
+    # The arm helps by 12 points in 60 % of sessions. Without it, a rival does 80 % of the same work.
+    "a rival": Kind(rates=lambda time: (_flat(0.072)(time)[0], _flat(0.0576)(time)[0])),
+    "sessions alike": Kind(alike=0.3, more_runs=(9.0, 3.0), n=1_200, rises=_TOTALS),
+    "known for 40 %": Kind(known=_four_in_ten, n=1_800),
+    "failures known later": Kind(late_days=(2.0, 0.2), n=1_800),
+    "beliefs that move": Kind(rates=_moving, n=3_000),
+    # The arm helps by 5 points, and takes the room of one that helps by 10 in 80 % of sessions.
+    "a tight budget": Kind(rates=_flat(0.05 - 0.08, 0.6)),
+    "heavy tails": Kind(
+        metric="tokens", smallest=25.0, spread=1.7, runaways=0.003, has_cap=False, more_runs=(2.0, 2.0)
+    ),
+    "heavy tails, less": Kind(
+        metric="tokens", smallest=25.0, spread=1.7, log_ratio=float(np.log(0.75)), due="helps"
+    ),
+    "offered in 10 %": Kind(n=300, a_day=10.0, rates=_flat(0.0, 0.3), more_runs=(1.0, 1.0)),
+    "rare success": Kind(rates=_flat(0.0, 0.02), smallest=2.0),
+    "shares of .1, then .5": Kind(rates=_rising, shares=(0.1, 0.5), n=3_000),
+}
+"""The kinds. Clean ones have the planned size and a verdict that is due."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claimed:
+    """False claims of a world at any look, whether its interval ever missed, and its last verdict."""
+
+    false: frozenset[str]
+    is_missed: bool
+    last: TrialWord
+
+
+def claimed(world: World, plan: ExperimentPlan) -> Claimed:
+    """Return the claims of a world at 60 looks.
+
+    Counted sessions never change. So each look has the verdict after the sessions that count by then.
+    """
+    sessions = world.sessions()
+    looks = np.linspace(0, float(world.settles_at.max()), _LOOKS + 1)[1:]
+    of, verdict = measure(sessions, plan, plan.metric), words(sessions, plan)
+
+    def read(values: Bools | Ints | Floats, over_at: Floats) -> Bools | Ints | Floats:
+        n = np.searchsorted(np.maximum.accumulate(over_at), looks, side="right")
+        return values[n[n > 0] - 1]
+
+    over_at = world.settles_at if plan.metric == "success" else world.ends_at
+    weight = world.chance * (1 - world.chance)
+    mean = np.cumsum(weight * world.truth) / np.cumsum(weight)
+    is_better = mean if plan.metric == "success" else -mean
+    ends = (-plan.smallest / 100, plan.smallest / 100)
+    least, most = ends if plan.metric == "success" else np.log1p(ends)
+    is_false = {
+        HELPS: is_better <= 0,
+        HARMS: is_better >= 0,
+        NO_DIFFERENCE: (mean <= least + 1e-9) | (mean >= most - 1e-9),
+    }
+    false = {
+        str(WORDS[word]) for word, isnt in is_false.items() if read((verdict == word) & isnt, over_at).any()
+    }
+    for metric in METRICS:
+        if metric == plan.metric or (metric in _TOTALS and plan.metric == "tokens"):
+            continue
+        other = measure(sessions, plan, metric)
+        moves = {1: False, -1: True} if metric in world.rises else {1: True, -1: True}
+        over_at = world.settles_at if metric == "success" else world.ends_at
+        for side in (1, -1):
+            if moves[side] and read(other.is_beyond(side, 0.0, ERROR / _OTHERS), over_at).any():
+                false.add("others")
+    truth = mean if plan.metric == "success" else float(mean[0])
+    over_at = world.settles_at if plan.metric == "success" else world.ends_at
+    is_missed = any(read(of.is_beyond(side, truth), over_at).any() for side in (1, -1))
+    return Claimed(false=frozenset(false), is_missed=is_missed, last=WORDS[verdict[-1]])
+
+
+def misjudged(scale: Scale, folder: Path) -> list[Row]:
+    """Share of planted experiments with a false claim, without their verdict, and of intervals that miss."""
+    n_pairs = scale.n_number_pairs
+    n_worlds = 10 * WORLDS if n_pairs > WORLDS else min(WORLDS, 3 * n_pairs - 2)
+    rows: list[Row] = []
+    for place, (name, kind) in enumerate(KINDS.items()):
+        dice = (np.random.default_rng([59, place, seed]) for seed in range(n_worlds))
+        rows += _rows(name, kind, [claimed(kind.world(one), kind.plan) for one in dice])
+    return rows
+
+
+def _rows(name: str, kind: Kind, results: Sequence[Claimed]) -> list[Row]:
+    n_worlds, ends = len(results), [one.last for one in results]
+    n_false = {claim: sum(claim in one.false for one in results) for claim in (*WORDS[:3], "others")}
+
+    def row(title: str, hits: int, goal: float, note: str) -> Row:
+        figure = 100 * hits / n_worlds
+        return Row(
+            name=f"{title}: {name}",
+            base="planted experiments",
+            figure=figure,
+            unit="pt",
+            goal=goal,
+            n=n_worlds,
+            note=note,
+        )
+
+    notes = ", ".join(f"{claim} {n}" for claim, n in n_false.items())
+    last = ", ".join(f"{word} {ends.count(word)}" for word in WORDS)
+    rows = [
+        row("most false claims", max(n_false.values()), _FALSE_GOAL, notes),
+        row("truth missed", sum(one.is_missed for one in results), _MISSED_GOAL, "at any look"),
+    ]
+    if kind.due is not None:
+        rows.append(
+            row(
+                "without its verdict",
+                n_worlds - ends.count(kind.due),
+                _POWER_GOAL,
+                f"{kind.plan.n_planned:,} sessions; {last}",
+            )
+        )
+    else:
+        rows[0] = row("most false claims", max(n_false.values()), _FALSE_GOAL, f"{notes}; last: {last}")
+    return rows
