@@ -212,9 +212,9 @@ STORY: Final = (
         ),
     ),
     Act(
-        at_ms=at(5, 9, 30),
+        at_ms=at(2, 9, 30),
         actor=MARA,
-        does=_in_a_full_world(partial(start_experiment, arm=TESTED, smallest=20.0)),
+        does=_in_a_full_world(partial(start_experiment, arm=TESTED, smallest=25.0)),
     ),
     Act(
         at_ms=at(18, 14, 3),

@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from core.records.arm import Arm, ArmType, arm_type
+from core.records.limits import LAST_MS
 from core.records.times import DAY_MS
 
 WORLD_VERSION: Final = 6
@@ -82,7 +83,7 @@ OUTAGE_MS: Final = (at(-1, 10), at(-1, 13))
 TOOLS_POISONED_MS: Final = (at(2, 10, 50), at(4, 10, 2))
 TOOLS_RESET_MS: Final = at(4, 10, 22)
 DRIFT_MS: Final = at_day(20)
-FILES_POISONED_MS: Final = (at_day(26), END_MS)
+FILES_POISONED_MS: Final = (at_day(26), LAST_MS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,5 +309,5 @@ ARMS: Final = (
     Planted(key="section:system:Tooling", prob=1.0, token_cost=460),
     Planted(key="section:system:Output format", prob=1.0, token_cost=340),
     Planted(key="section:system:Time and place", prob=1.0, token_cost=90, since_day=29.998),
-    Planted(key=TESTED, prob=0.68, token_cost=510, since_day=9.0, problem=2, effect=0.35, effect_day=0.0),
+    Planted(key=TESTED, prob=0.68, token_cost=510, since_day=6.0, problem=2, effect=0.45, effect_day=0.0),
 )
