@@ -66,8 +66,8 @@ def test_played_on_a_helping_tool_is_missed_and_a_harming_one_costs_success() ->
     keys = {arm.key for arm in tools}
     assert prob_solved(tools, set(), START_MS) == PROB_SOLVED
     assert prob_solved(tools, keys - {"tool:memory:memory_search"}, END_MS) == PROB_SOLVED
-    assert prob_solved(tools, keys, END_MS) == pytest.approx(PROB_SOLVED - 0.35)
-    assert prob_solved(tools, {"tool:memory:memory_search"}, END_MS) == pytest.approx(PROB_SOLVED - 0.7)
+    assert prob_solved(tools, keys, END_MS) == pytest.approx(PROB_SOLVED - 0.4)
+    assert prob_solved(tools, {"tool:memory:memory_search"}, END_MS) == pytest.approx(PROB_SOLVED - 0.8)
 
 
 def test_everything_fits_the_budget_until_the_last_day() -> None:
