@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import streamlit as st
 
+from core import demo
 from core.doors.alerting import send_test
 from core.errors import ArmscopeError, Denied, InvalidInput
 from core.flows import maintenance, webhooks
@@ -62,6 +63,7 @@ NEW_EXPERIMENT: Final = "new experiment"
 """Controls of a reward, a new learner, excluded arms, an experiment and a new one, where their results are shown."""
 
 UNDO_THEM: Final = "undo them"
+PLAYED_ON: Final = "played on"
 
 
 # What an act has to say
@@ -173,6 +175,16 @@ def last_act() -> str | None:
 def failure(otherwise: Markdown, problem: ArmscopeError) -> Flash:
     """Return the words for an act that failed, and the reason."""
     return Flash(text=f"{otherwise} {wording.literal(str(problem))}", failed=True)
+
+
+def play_on(n_runs: int) -> None:
+    """Let the world of a demo go on."""
+
+    def act() -> Flash:
+        demo.play_on(reading().context, n_runs)
+        return Flash(text=f"{wording.things(n_runs, 'run')} were played on.")
+
+    tried("Nothing was played on.", act, at=PLAYED_ON)
 
 
 # Acts that can be taken back

@@ -128,7 +128,7 @@ def serve(
     )
 
 
-@command(examples=["demo", "demo --build-only", "demo --database ./demo.db --fresh"])
+@command(examples=["demo", "demo --build-only", "demo --database ./demo.db --fresh", "demo --more 300"])
 def demo(
     line: typer.Context,
     port: Port = DEFAULT_PORT,
@@ -136,6 +136,10 @@ def demo(
     browser: Browser = True,
     fresh: Annotated[bool, typer.Option("--fresh", help="Build it again from the start.")] = False,
     build_only: Annotated[bool, typer.Option("--build-only", help="Don't open the dashboard.")] = False,
+    more: Annotated[
+        int,
+        typer.Option("--more", metavar="N", help="Play on so many runs; doesn't open the dashboard."),
+    ] = 0,
 ) -> None:
     """Build a world whose truth is known, and open it.
 
@@ -143,19 +147,24 @@ def demo(
     """
     from core.demo import LEARNER, build
 
+    build_only = build_only or more != 0
     if not build_only:
         _refuse_without("demo")
     requested = global_options(line).database
     location = demo_database() if requested is None else database_at(requested)
     with following(line) as bar:
-        built = build(location, fresh=fresh, progress=counted(bar, "runs"))
+        built = build(location, fresh=fresh, more=more, progress=counted(bar, "runs"))
     look = f"armscope --database {shlex.quote(built.database)} --learner {LEARNER} status"
     to_copy = f"The same data on the command line: {look}"
     if build_only:
         done(
             line,
             built,
-            lambda: say(f"{built.runs:,} runs of {built.arms:,} arms in {built.database}.", to_copy),
+            lambda: say(
+                *([f"{built.played_on:,} runs were played on."] if built.played_on else []),
+                f"{built.runs:,} runs of {built.arms:,} arms in {built.database}.",
+                to_copy,
+            ),
         )
     else:
         _serve(

@@ -8,21 +8,24 @@ calls pass the real detectors.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 import numpy as np
 from msgspec.structs import replace
 
 from core.columns import Floats
-from core.demo.answers import question
+from core.demo.answers import PROBLEMS, question
 from core.demo.world import (
     CHANNELS,
     DAYS,
     END_MS,
     FILES_POISONED_MS,
     MODELS,
+    N_RUNS,
     PROB_ABORTED,
     PROB_CONVERSATIONAL,
     PROB_ERROR,
@@ -107,7 +110,9 @@ def answer(
         prompt_chars=_CHARS_A_TOKEN * prompt_tokens,
         calls=calls,
         texts=_texts(used, request.at_ms, rng) if is_real else _small_talk(status, rng),
-        prompt=None if request.is_health_check or request.is_farewell else question(request.number),
+        prompt=None
+        if request.is_health_check or request.is_farewell
+        else question(request.number, request.problem),
         excluded=() if selection is None else selection.excluded,
         selection=selection,
     )
@@ -210,13 +215,14 @@ def _within(at_ms: int, span: tuple[int, int]) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """One request to the agent, before it answers; ``number`` counts from 1."""
+    """One request to the agent, before it answers; ``number`` counts from 1. ``problem`` is that of its session."""
 
     number: int
     at_ms: int
     session: str
     model: Stratum
     channel: Stratum
+    problem: int = 0
     is_health_check: bool = False
     """A scheduled question that no tool is needed for."""
     is_farewell: bool = False
@@ -225,9 +231,28 @@ class Request:
 
 def requests(n_runs: int, rng: np.random.Generator) -> list[Request]:
     """Return this number of requests in the order of time; the first and last are at the ends of the world."""
+    times = _times(n_runs, rng, START_MS, DAYS * DAY_HOURS)
+    first, last = START_MS + 3 * MINUTE_MS, END_MS - 2 * MINUTE_MS
+    times = [first, *(min(max(one, first), last) for one in times[1:-1]), last]
+    pending = _conversations(enumerate(times, start=1), rng)
+    return [*pending[:-1], dataclasses.replace(pending[-1], is_health_check=False, is_farewell=True)]
+
+
+def later_requests(n_runs: int, rng: np.random.Generator, since_ms: int) -> list[Request]:
+    """Return this number of requests after a time, at the pace of the world, with the minute as their number."""
+    n_hours = math.ceil(n_runs * DAYS * DAY_HOURS / N_RUNS)
+    times = _times(n_runs, rng, since_ms + MINUTE_MS, n_hours)
+    minutes = accumulate(
+        ((one - START_MS) // MINUTE_MS for one in times), lambda last, one: max(last + 1, one)
+    )
+    return _conversations(((one, START_MS + one * MINUTE_MS) for one in minutes), rng)
+
+
+def _conversations(numbered: Iterable[tuple[int, int]], rng: np.random.Generator) -> list[Request]:
+    """Return requests with these numbers and times; some go on with an open conversation."""
     opened: list[Request] = []
     pending: list[Request] = []
-    for number, at_ms in enumerate(_times(n_runs, rng), start=1):
+    for number, at_ms in numbered:
         opened = [one for one in opened if at_ms - one.at_ms < _SESSION_GAP_MS]
         if opened and rng.random() < _PROB_GOES_ON:
             before = opened.pop(int(rng.integers(len(opened))))
@@ -237,7 +262,7 @@ def requests(n_runs: int, rng: np.random.Generator) -> list[Request]:
         if request.channel is not _CRON:  # a scheduled job asks once
             opened.append(request)
         pending.append(request)
-    return [*pending[:-1], dataclasses.replace(pending[-1], is_health_check=False, is_farewell=True)]
+    return pending
 
 
 def _opening(number: int, at_ms: int, rng: np.random.Generator) -> Request:
@@ -251,18 +276,17 @@ def _opening(number: int, at_ms: int, rng: np.random.Generator) -> Request:
         session=f"{channel.name}-{number:04d}",
         model=_one_of(MODELS, rng),
         channel=channel,
+        problem=number % len(PROBLEMS),
         is_health_check=channel is _CRON and hour in _HEALTH_CHECK_HOURS,
     )
 
 
-def _times(n_runs: int, rng: np.random.Generator) -> list[int]:
-    """Return sorted times of all requests, drawn from the rhythm of the weeks."""
-    weights = np.array([_busyness(START_MS + hour * HOUR_MS) for hour in range(DAYS * DAY_HOURS)])
+def _times(n_runs: int, rng: np.random.Generator, since_ms: int, n_hours: int) -> list[int]:
+    """Return sorted times of requests within these hours, drawn from the rhythm of the weeks."""
+    weights = np.array([_busyness(since_ms + hour * HOUR_MS) for hour in range(n_hours)])
     ends: Floats = np.concatenate(([0.0], np.cumsum(weights))) / weights.sum()
     hours = np.interp(np.sort(rng.random(n_runs)), ends, np.arange(len(ends)))
-    times = [START_MS + int(hour * HOUR_MS) for hour in hours.tolist()]
-    first, last = START_MS + 3 * MINUTE_MS, END_MS - 2 * MINUTE_MS
-    return [first, *(min(max(one, first), last) for one in times[1:-1]), last]
+    return [since_ms + int(hour * HOUR_MS) for hour in hours.tolist()]
 
 
 def _busyness(at_ms: int) -> float:

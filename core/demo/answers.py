@@ -200,14 +200,13 @@ class Answer:
     line: ExecutionLine
 
 
-def question(number: int) -> str:
-    """Return the request of a run.
+def question(number: int, problem: int) -> str:
+    """Return the request of a run in a conversation about a problem.
 
-    >>> question(8)
+    >>> question(8, 0)
     'Invoice 10304 says 11.03 EUR, our order says 11.00 EUR. Which is right? Nordwind GmbH'
     """
-    problem = PROBLEMS[number % len(PROBLEMS)]
-    return problem.asks.format(
+    return PROBLEMS[problem].asks.format(
         who=_CUSTOMERS[number % len(_CUSTOMERS)], no=10_000 + 38 * number, euros=3 + number % 57
     )
 

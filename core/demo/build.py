@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from core.demo.agent import run_id
-from core.demo.play import Progress, play
+from core.demo.play import Progress, play, play_on
 from core.demo.world import LEARNER, N_RUNS
 from core.errors import ArmscopeError, Conflict, SchemaMismatch, StoreBusy, StoreUnusable
 from core.flows.context import Context
@@ -33,12 +33,14 @@ from core.store.transaction import Snapshot
 
 DEFAULT_SEED: Final = 7
 
-_READER: Final = Actor(name="demo", role="viewer")
 _COPIES: Final = Actor(name="demo")
 
 
 class DemoAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Location and size of the demo; ``built`` False: it existed already and was left unchanged."""
+    """Location and size of the demo; ``built`` False: it existed already and was left unchanged.
+
+    ``played_on`` is the number of runs that were added after the thirty days.
+    """
 
     database: str
     learner: str
@@ -46,6 +48,7 @@ class DemoAnswer(msgspec.Struct, frozen=True, kw_only=True):
     runs: int
     arms: int
     built: bool
+    played_on: int = 0
 
 
 def build(
@@ -54,6 +57,7 @@ def build(
     seed: int = DEFAULT_SEED,
     fresh: bool = False,
     n_runs: int = N_RUNS,
+    more: int = 0,
     progress: Progress | None = None,
 ) -> DemoAnswer:
     """Make the demo's database, or reuse the existing one.
@@ -71,6 +75,8 @@ def build(
         Build it even where it is complete.
     n_runs
         Number of runs in the thirty days.
+    more
+        Number of runs to add, after the last one. They depend on the seed and on the time of the last one.
     progress
         Called with the number of runs so far and of all.
 
@@ -84,18 +90,31 @@ def build(
         The folder can't be written, or the file is no database of ours.
     """
     if isinstance(location, Server):
-        return _build_on(location, seed, n_runs, progress)
-    path = location
-    _bring_up_to_date(path)
-    if fresh or not _is_complete(path, seed, n_runs):
-        _refuse_loss(path)
-        _build(path, seed, n_runs, progress)
-        return _answer(path, seed, built=True)
-    return _answer(path, seed, built=False)
+        is_new = _build_on(location, seed, n_runs, progress)
+    else:
+        _bring_up_to_date(location)
+        is_new = fresh or not _is_complete(location, seed, n_runs)
+        if is_new:
+            _refuse_loss(location)
+            _build(location, seed, n_runs, progress)
+    with closing(Store(location)) as store:
+        context = Context(store=store, learner=LEARNER, actor=_COPIES)
+        if more:
+            play_on(context, more, progress=progress)
+        state = frame(context)
+    return DemoAnswer(
+        database=str(location),
+        learner=LEARNER,
+        seed=seed,
+        runs=state.n_runs,
+        arms=state.n_arms,
+        built=is_new,
+        played_on=more,
+    )
 
 
-def _build_on(server: Server, seed: int, n_runs: int, progress: Progress | None) -> DemoAnswer:
-    """Play the world in a file, and copy that."""
+def _build_on(server: Server, seed: int, n_runs: int, progress: Progress | None) -> bool:
+    """Play the world in a file and copy that, unless it is there. Return whether it was not."""
     with closing(Store(server)) as store, store.reading(LEARNER) as snapshot:
         is_there = snapshot.origin == f"{DEMO_ORIGIN}{seed}"
     if not is_there:
@@ -103,7 +122,7 @@ def _build_on(server: Server, seed: int, n_runs: int, progress: Progress | None)
             built = Path(folder) / "demo.db"
             build(built, seed=seed, n_runs=n_runs, progress=progress)
             copy_database(built, server, actor=_COPIES)
-    return _answer(server, seed, built=not is_there)
+    return not is_there
 
 
 def _bring_up_to_date(path: Path) -> None:
@@ -190,11 +209,3 @@ def _without_people(path: Path) -> Iterator[None]:
                     next_step="Stop that one first (armscope serve, or another demo).",
                 )
         yield
-
-
-def _answer(location: Located, seed: int, *, built: bool) -> DemoAnswer:
-    with closing(Store(location)) as store:
-        state = frame(Context(store=store, learner=LEARNER, actor=_READER))
-    return DemoAnswer(
-        database=str(location), learner=LEARNER, seed=seed, runs=state.n_runs, arms=state.n_arms, built=built
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
@@ -22,11 +23,14 @@ from core.demo.world import (
     PRICES,
     RATE_RAISED_MS,
     START_MS,
+    TESTED,
     TOOLS_RESET_MS,
     at,
 )
+from core.errors import NotApplicable, UnknownAct, UnknownArm
 from core.flows.context import Context
 from core.flows.corrections import reset
+from core.flows.experiments import start_experiment, stop_experiment
 from core.flows.settings import change
 from core.flows.upload import ReceivedFile, import_uploaded
 from core.records.actor import Actor
@@ -158,6 +162,16 @@ def brought(name: str, content: bytes) -> Callable[[Context], object]:
     return partial(import_uploaded, files=[file], at_most_bytes=len(content))
 
 
+def _in_a_full_world(flow: Callable[[Context], object]) -> Callable[[Context], object]:
+    """Return the act of an experiment, which a world of few runs leaves out."""
+
+    def does(context: Context) -> None:
+        with suppress(NotApplicable, UnknownAct, UnknownArm):
+            flow(context)
+
+    return does
+
+
 STORY: Final = (
     Act(at_ms=START_MS, actor=JON, does=partial(change, name="phase", value="passive")),
     Act(at_ms=START_MS, actor=JON, does=partial(change, name="prices", value=PRICES)),
@@ -198,9 +212,19 @@ STORY: Final = (
         ),
     ),
     Act(
+        at_ms=at(2, 9, 30),
+        actor=MARA,
+        does=_in_a_full_world(partial(start_experiment, arm=TESTED, smallest=25.0)),
+    ),
+    Act(
         at_ms=at(18, 14, 3),
         actor=MARA,
         does=Judge(arm="file:workspace:CHANGELOG.md", outcome="rejected", reason="stale since August"),
+    ),
+    Act(
+        at_ms=at(18, 15),
+        actor=MARA,
+        does=_in_a_full_world(partial(stop_experiment, experiment=TESTED, decision="keep")),
     ),
     Act(
         at_ms=at(19, 17, 20),

@@ -8,13 +8,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Final
 
 import msgspec
 import numpy as np
 
-from core.demo.agent import DemoRun, Request, answer, requests
+from core.demo.agent import DemoRun, Request, answer, later_requests, requests
 from core.demo.environments import DESK, RECORDED_MS, SMALLEST, TASKS, paid_for, recordings, trial_results
 from core.demo.people import (
     AGENT,
@@ -34,21 +34,24 @@ from core.demo.world import (
     MODELS,
     N_RUNS,
     OUTAGE_MS,
-    PROB_SOLVED,
     START_MS,
     Planted,
     planted,
+    prob_solved,
+    seed_of,
 )
+from core.errors import NotApplicable
 from core.flows.context import Context
 from core.flows.corrections import undo
 from core.flows.episode import record_step
 from core.flows.evaluate import evaluate_all
 from core.flows.learn import record_all, reward
-from core.flows.queries import DEMO_ORIGIN
+from core.flows.queries import DEMO_ORIGIN, revision
 from core.flows.select import select
 from core.flows.trials.plan import plan_trial, read_trial
 from core.records.alike import alike
 from core.records.evaluation import EvaluationOrder
+from core.records.limits import whole
 from core.records.run import Run
 from core.records.selection import Selection
 from core.records.times import HOUR_MS
@@ -57,6 +60,9 @@ from core.store.store import Store
 _SEGMENT_MS: Final = 2 * HOUR_MS
 _PAID_EVERY: Final = 20
 """One in so many observed runs closes a ticket of the support desk, which pays for it."""
+
+_MOST_MORE: Final = 100_000
+"""Runs that a demo plays on at once."""
 
 Progress = Callable[[int, int], None]
 """Called with the runs made so far and the runs to come to."""
@@ -85,8 +91,32 @@ def play(store: Store, *, seed: int, n_runs: int = N_RUNS, progress: Progress | 
             if progress is not None:
                 progress(next_index, n_runs)
         player.act_until(END_MS)
-        player.try_out(np.random.Generator(np.random.PCG64([seed, 6])))
+        player.try_out()
     return Played(runs=next_index, saved_percent=player.plan.saved_percent)
+
+
+def play_on(context: Context, n_runs: int, *, progress: Progress | None = None) -> None:
+    """Let the world of a demo go on after its last run, without its people.
+
+    Seed and time of the last run decide all of it. Raises `NotApplicable` for a learner that is no demo.
+    """
+    whole("The number of runs", n_runs, _MOST_MORE, lowest=1)
+    context.permit("ingest")
+    now = revision(context)
+    seed = seed_of(now.snapshot_key.origin)
+    if seed is None:
+        raise NotApplicable(
+            f"Only a demo can play on, got learner {context.learner!r}.", next_step="Make one: armscope demo"
+        )
+    since_ms = max(now.last_at_ms or END_MS, END_MS)
+    player = _Player(context.store, seed, learner=context.learner, since_ms=since_ms)
+    n_played = 0
+    with context.store.hurrying():
+        pending = later_requests(n_runs, player.rng, since_ms)
+        for _, batch in groupby(pending, lambda request: request.at_ms // _SEGMENT_MS):
+            n_played += player.answer(list(batch))
+            if progress is not None:
+                progress(n_played, n_runs)
 
 
 def _edges() -> list[int]:
@@ -98,36 +128,40 @@ def _edges() -> list[int]:
 class _Player:
     """The world under way: what is known, what people still have to do, what was seen last."""
 
-    def __init__(self, store: Store, seed: int) -> None:
-        self.rng = np.random.Generator(np.random.PCG64(seed))
+    def __init__(
+        self, store: Store, seed: int, *, learner: str = LEARNER, since_ms: int | None = None
+    ) -> None:
+        """``since_ms``: the world goes on after this time, on other dice and without a story."""
+        streams = ([seed, stream, *([] if since_ms is None else [since_ms])] for stream in range(7))
+        generators = [np.random.Generator(np.random.PCG64(stream)) for stream in streams]
+        self.rng, selecting, _, reviewing, self._paying, self._solving, self._trying = generators
         self.plan = _Plan()
         self._arms = planted(seed)
         self._now_ms = START_MS
-        selecting, reviewing = (np.random.Generator(np.random.PCG64([seed, stream])) for stream in (1, 3))
         self._entropy = lambda: int(reviewing.integers(1 << 63))
         self._context = Context(
             store=store,
-            learner=LEARNER,
+            learner=learner,
             actor=AGENT,
             clock=lambda: self._now_ms,
             entropy=lambda: int(selecting.integers(1 << 63)),
             identity=lambda: f"{DEMO_ORIGIN}{seed}",
         )
-        recorded = brought("environments.jsonl", recordings(seed))
-        story = [*STORY, *review(seed), Act(at_ms=RECORDED_MS, actor=JON, does=recorded)]
+        story: list[Act] = []
+        if since_ms is None:
+            recorded = brought("environments.jsonl", recordings(seed))
+            story = [*STORY, *review(seed), Act(at_ms=RECORDED_MS, actor=JON, does=recorded)]
         self._due = [(act.at_ms, stream, act) for stream, act in enumerate(story)]
         heapq.heapify(self._due)
         self._n_acts = len(self._due)
-        self._paying = np.random.Generator(np.random.PCG64([seed, 4]))
-        self._solving = np.random.Generator(np.random.PCG64([seed, 5]))
         self._latest: dict[tuple[str, bool], str] = {}
         self._done: dict[str, str] = {}
         self._n_observed = 0
 
-    def answer(self, batch: Sequence[Request]) -> None:
-        """Answer a stretch of requests, record the runs, and see who will judge them."""
+    def answer(self, batch: Sequence[Request]) -> int:
+        """Answer a batch of requests, record the runs, see who will judge them, and return their number."""
         if not batch:
-            return
+            return 0
         runs = [self._run_of(request) for request in batch]
         self._now_ms = batch[-1].at_ms
         answers = record_all(self._context, [one.run for one in runs])
@@ -144,6 +178,7 @@ class _Player:
         for act in later_judgements(observed, self.rng):
             self._n_acts += 1
             heapq.heappush(self._due, (act.at_ms, self._n_acts, act))
+        return len(runs)
 
     def act_until(self, at_ms: int) -> None:
         while self._due and self._due[0][0] <= at_ms:
@@ -151,8 +186,9 @@ class _Player:
             self._now_ms = act.at_ms
             self._do(replace(self._context, actor=act.actor, entropy=self._entropy), act)
 
-    def try_out(self, dice: np.random.Generator) -> None:
+    def try_out(self) -> None:
         """Plan the trials and read their results, which change nothing in the runs of the world."""
+        dice = self._trying
         for person, arm, lift in TRIALS:
             context = replace(self._context, actor=person, entropy=lambda: int(dice.integers(1 << 63)))
             planned = plan_trial(
@@ -164,19 +200,22 @@ class _Player:
         offered = [
             arm
             for arm in self._arms
-            if arm.is_offered(request.at_ms, to_health_check=request.is_health_check)
+            if arm.is_offered(request.at_ms, to_health_check=request.is_health_check, problem=request.problem)
         ]
         one = answer(request, offered, self._selection(request, offered), self.rng)
-        return replace(one, run=msgspec.structs.replace(one.run, achieved=self._achieved(one.run)))
+        return replace(one, run=msgspec.structs.replace(one.run, achieved=self._achieved(one.run, offered)))
 
-    def _achieved(self, run: Run) -> float:
-        """Return whether the ticket stays closed, as the agent's program states it; the prompt plays no part."""
-        return float(self._solving.random() < PROB_SOLVED and run.status == "completed")
+    def _achieved(self, run: Run, offered: Sequence[Planted]) -> float:
+        """Return whether the ticket stays closed, as the agent's program states it."""
+        included = {arm.key for arm in run.inventory.arms}
+        prob = prob_solved(offered, included, run.ended_at_ms or START_MS)
+        return float(self._solving.random() < prob and run.status == "completed")
 
     def _selection(self, request: Request, offered: Sequence[Planted]) -> Selection | None:
         if OUTAGE_MS[0] <= request.at_ms < OUTAGE_MS[1]:
             return None
-        return select(self._context, [arm.arm for arm in offered])
+        self._now_ms = request.at_ms
+        return select(self._context, [arm.arm for arm in offered], session=request.session)
 
     def _note(self, run: DemoRun) -> None:
         """Remember the latest observed run that was, or was not, seen to use each arm."""

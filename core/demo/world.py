@@ -2,12 +2,13 @@
 
 The thirty days begin with four days of watching; then armscope selects. For three hours the selector is unavailable.
 For two days the detector sees every tool under a wrong name, until a reset repairs it. One tool gets worse. In the
-last four days three files are mentioned in a way that the detector does not recognise.
+last four days three files are mentioned in a way that the detector does not recognise. One skill, which only
+one kind of ticket is offered, has a finished experiment. Played on, the world goes on, and two tools change success.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -16,14 +17,17 @@ from typing import Final
 import numpy as np
 
 from core.records.arm import Arm, ArmType, arm_type
+from core.records.limits import LAST_MS
 from core.records.times import DAY_MS
 
-WORLD_VERSION: Final = 5
+WORLD_VERSION: Final = 6
 """Increased when the same seed gives another world; a database of an older one is built again."""
 _TRUTH_VERSION: Final = 1
 """Goes up when the same seed plants another truth."""
 
 LEARNER: Final = "support-agent"
+TESTED: Final = "skill:parcel-trace:main"
+"""Arm of the finished experiment: offered for parcels that do not move, it helps."""
 N_RUNS: Final = 3_012
 DAYS: Final = 30
 
@@ -56,7 +60,7 @@ PRICES: Final[Mapping[str, Mapping[str, float]]] = {
 """Prices of a million tokens by model and part."""
 
 PROB_SOLVED: Final = 0.86
-"""Chance that a run that ended normally solves its ticket, with any prompt."""
+"""Chance that a run that ended normally solves its ticket, with all arms that help and none that harms."""
 PROB_CONVERSATIONAL: Final = 0.14
 PROB_ABORTED: Final = 0.018
 PROB_ERROR: Final = 0.026
@@ -79,7 +83,7 @@ OUTAGE_MS: Final = (at(-1, 10), at(-1, 13))
 TOOLS_POISONED_MS: Final = (at(2, 10, 50), at(4, 10, 2))
 TOOLS_RESET_MS: Final = at(4, 10, 22)
 DRIFT_MS: Final = at_day(20)
-FILES_POISONED_MS: Final = (at_day(26), END_MS)
+FILES_POISONED_MS: Final = (at_day(26), LAST_MS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +92,11 @@ class Planted:
 
     ``drifts_to``: from the twentieth day on it is that instead. The agent offers it from ``since_day`` on.
     ``idle_from_day``: from then on only health checks offer it, which never call a tool, so nothing is learned
-    of it any more. ``is_poisoned``: a file whose mentions are missed in the last four days.
+    of it any more. ``is_poisoned``: a file whose mentions are missed in the last four days. ``problem``: only
+    conversations about this problem offer it.
+
+    ``effect`` is what the arm adds to the chance that a ticket is solved, from ``effect_day`` on. That of a tool
+    begins when the thirty days are over. Runs that are played on show it; the story of the savings does not.
     """
 
     key: str
@@ -99,6 +107,9 @@ class Planted:
     since_day: float = 0.0
     idle_from_day: float | None = None
     is_poisoned: bool = False
+    problem: int | None = None
+    effect: float = 0.0
+    effect_day: float = DAYS
 
     @property
     def type(self) -> ArmType:
@@ -115,9 +126,15 @@ class Planted:
     def prob_at(self, at_ms: int) -> float:
         return self.prob if at_ms < DRIFT_MS else self.final_prob
 
-    def is_offered(self, at_ms: int, *, to_health_check: bool = False) -> bool:
+    def is_offered(self, at_ms: int, *, to_health_check: bool = False, problem: int | None = None) -> bool:
         is_idle = self.idle_from_day is not None and at_ms >= at_day(self.idle_from_day)
-        return at_ms >= at_day(self.since_day) and (to_health_check or not is_idle)
+        is_about = self.problem is None or (self.problem == problem and not to_health_check)
+        return at_ms >= at_day(self.since_day) and (to_health_check or not is_idle) and is_about
+
+    def prob_lost(self, at_ms: int, *, included: bool) -> float:
+        """Return what the chance of a solved ticket lacks: a helping arm is out, or a harming one in."""
+        has_effect = at_ms >= at_day(self.effect_day)
+        return max(-self.effect if included else self.effect, 0.0) if has_effect else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,6 +195,11 @@ def seed_of(origin: str) -> int | None:
     return int(seed) if start == "demo" and seed.isascii() and seed.isdigit() else None
 
 
+def prob_solved(offered: Iterable[Planted], included: Collection[str], at_ms: int) -> float:
+    """Return the chance that a run that ended normally solves its ticket."""
+    return PROB_SOLVED - sum(arm.prob_lost(at_ms, included=arm.key in included) for arm in offered)
+
+
 def expected_tokens(model: Stratum, channel: Stratum, prompt_tokens: int) -> float:
     """Mean tokens of a run whose arms cost so much, all noise and all kinds of runs averaged out."""
     calls = 1 + (1 - PROB_CONVERSATIONAL) * channel.mean_more_calls
@@ -191,10 +213,10 @@ ARMS: Final = (
     Planted(key="tool:fs:Glob", prob=0.63, token_cost=180),
     Planted(key="tool:fs:Grep", prob=0.88, token_cost=260),
     Planted(key="tool:exec:Bash", prob=0.91, token_cost=460),
-    Planted(key="tool:web:web_search", prob=0.77, drifts_to=0.50, token_cost=380),
+    Planted(key="tool:web:web_search", prob=0.77, drifts_to=0.50, token_cost=380, effect=0.40),
     Planted(key="tool:web:web_fetch", prob=0.45, token_cost=310),
     Planted(key="tool:messaging:send_slack_message", prob=0.35, token_cost=420),
-    Planted(key="tool:memory:memory_search", prob=0.58, token_cost=240),
+    Planted(key="tool:memory:memory_search", prob=0.58, token_cost=240, effect=-0.40),
     Planted(key="tool:other:create_calendar_event", prob=0.14, token_cost=610),
     Planted(key="tool:other:kubernetes_rollout_status", prob=0.26, token_cost=540),
     Planted(key="tool:other:jira_transition_issue", prob=0.40, token_cost=680),
@@ -287,4 +309,5 @@ ARMS: Final = (
     Planted(key="section:system:Tooling", prob=1.0, token_cost=460),
     Planted(key="section:system:Output format", prob=1.0, token_cost=340),
     Planted(key="section:system:Time and place", prob=1.0, token_cost=90, since_day=29.998),
+    Planted(key=TESTED, prob=0.68, token_cost=510, since_day=6.0, problem=2, effect=0.45, effect_day=0.0),
 )

@@ -6,6 +6,7 @@ An experiment puts an arm in or out of whole sessions by chance, so that its ses
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace as in_time
 from typing import Annotated, Final, Unpack
 
 import numpy as np
@@ -14,8 +15,9 @@ from msgspec.structs import replace
 
 from core.columns import Floats
 from core.errors import NotApplicable, UnknownAct
-from core.flows.context import Context, unknown_arm
+from core.flows.context import Context, unknown_arm, utc_now_ms
 from core.flows.launch import discard_prepared
+from core.flows.queries.frame import DEMO_ORIGIN
 from core.flows.settings import put
 from core.maths.packing import counted_cost
 from core.maths.statistics.experiments import cap_of, counted, figures, measure, sessions_needed
@@ -45,7 +47,7 @@ from core.records.limits import one_of, shown
 from core.records.parameters import ArmKey, ExperimentName, Preview, completed
 from core.records.times import DAY_MS
 from core.store.experiments import Started, add_experiment, n_open, started
-from core.store.reads import arm_columns, arm_number, candidates
+from core.store.reads import arm_columns, arm_number, candidates, last_run_ms
 from core.store.reads.arm_story import version_counts
 from core.store.reads.experiments import PastSessions, experiment_sessions, past_sessions
 from core.store.transaction import Facts, Snapshot, Transaction
@@ -82,7 +84,7 @@ def plan_experiment(context: Context, arm: ArmKey, **options: Unpack[ExperimentO
 
     The answer has the reasons that would prevent a start. Raises `UnknownArm`.
     """
-    wish = _wish(arm, options)
+    context, wish = _in_demo_time(context), _wish(arm, options)
     with context.reading() as snapshot:
         return _planned(snapshot, wish, context.clock())[0]
 
@@ -102,7 +104,7 @@ def start_experiment(
     It ends after twice its planned days, at most 60. `undo` ends it and keeps its rows. Raises `UnknownArm`, and
     `NotApplicable` where it can't start.
     """
-    wish = _wish(arm, options)
+    context, wish = _in_demo_time(context), _wish(arm, options)
     secret = "".join(f"{context.entropy() & _WORD:016x}" for _ in range(_WORDS))
 
     context.permit("settings")
@@ -132,6 +134,15 @@ def _refuse(arm: str, reasons: Sequence[str], *, seed: bool) -> None:
                 f"No experiment on {arm} can start: {reason}",
                 next_step=_STEPS.get(reason, "See armscope experiment plan."),
             )
+
+
+def _in_demo_time(context: Context) -> Context:
+    """Return a context whose clock, in a demo, is at its last run: it moves when the demo plays on."""
+    if context.clock is not utc_now_ms:
+        return context
+    with context.store.reading(context.learner) as snapshot:
+        last_ms = last_run_ms(snapshot) if snapshot.origin.startswith(DEMO_ORIGIN) else None
+    return context if last_ms is None else in_time(context, clock=lambda: last_ms)
 
 
 def _wish(arm: str, options: ExperimentOptions) -> ExperimentPlan:
@@ -313,6 +324,7 @@ def _exclude(txn: Transaction, one: Started) -> ExperimentChanged:
 def _acted(
     context: Context, work: Callable[[Transaction], ExperimentChanged], *, preview: bool
 ) -> ExperimentChanged:
+    context = _in_demo_time(context)
     if preview:
         return replace(context.rehearse("settings", work), id=None)
     answer = context.write("settings", work)
@@ -346,6 +358,7 @@ def experiments(
     context: Context, *, arm: Annotated[str | None, Meta(description="Only experiments on this arm.")] = None
 ) -> tuple[ExperimentRow, ...]:
     """List the experiments with their verdicts, newest first."""
+    context = _in_demo_time(context)
     with context.reading() as snapshot:
         known = [one for one in started(snapshot) if arm is None or one.plan.arm == arm]
         return tuple(_row(snapshot, one, context.clock()) for one in reversed(known))
@@ -353,6 +366,7 @@ def experiments(
 
 def experiment_result(context: Context, experiment: ExperimentName) -> ExperimentRow:
     """Return one experiment: its plan, its sessions, and what they show. Raises `UnknownAct`."""
+    context = _in_demo_time(context)
     with context.reading() as snapshot:
         return _row(snapshot, _named(snapshot, experiment), context.clock())
 

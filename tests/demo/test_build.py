@@ -73,7 +73,7 @@ def is_tidy(path: Path) -> bool:
 def test_builds_where_there_is_nothing_or_an_empty_database(tmp_path: Path) -> None:
     path = tmp_path / "a" / "demo.db"
     answer = build_small(path)
-    assert answer == DemoAnswer(database=str(path), learner=LEARNER, seed=7, runs=N_RUNS, arms=45, built=True)
+    assert answer == DemoAnswer(database=str(path), learner=LEARNER, seed=7, runs=N_RUNS, arms=46, built=True)
     assert is_tidy(path)
     path = tmp_path / "demo.db"
     Store(path).close()
@@ -86,6 +86,15 @@ def test_reuses_the_same_world_or_builds_it_anew_when_asked(demo: Path) -> None:
     assert is_marked(demo)
     assert build_small(demo, fresh=True).built
     assert not is_marked(demo)
+
+
+def test_a_demo_that_played_on_is_reused(demo: Path) -> None:
+    for n_more in (15, 10):
+        answer = build(demo, n_runs=N_RUNS, more=n_more)
+        assert (answer.built, answer.played_on) == (False, n_more)
+    assert answer.runs == N_RUNS + 25
+    assert not build_small(demo).built
+    assert build_small(demo, fresh=True).runs == N_RUNS
 
 
 @pytest.mark.parametrize(("seed", "n_runs"), [(8, N_RUNS), (7, N_RUNS + 5), (7, N_RUNS - 5)])

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from core.columns import ArmColumns, Bools
-from core.demo import END_MS, LEARNER, N_RUNS, Played, play, truth
+from core.demo import END_MS, LEARNER, N_RUNS, Played, play, play_on, truth
 from core.demo.answers import DRAFT, UNKNOWN_LAYER
 from core.demo.environments import DESK, ENVIRONMENTS, N_EPISODES, PATTERNS, WRONG, episodes
 from core.demo.people import JON, MARA, PRIYA
@@ -24,12 +24,16 @@ from core.demo.world import (
     DRIFT_MS,
     FILES_POISONED_MS,
     OUTAGE_MS,
+    TESTED,
     TOOLS_POISONED_MS,
     TOOLS_RESET_MS,
     planted,
 )
+from core.errors import NotApplicable
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import undo
+from core.flows.experiments import experiment_result, experiments, start_experiment, stop_experiment
 from core.flows.queues import queues, rubrics
 from core.flows.review import view_item
 from core.flows.training import export_training
@@ -119,7 +123,7 @@ def test_the_frame_knows_a_demo_whose_caches_equal_its_facts(world: World) -> No
     frame = queries.frame(world.context)
     assert frame.is_demo
     assert frame.origin == f"demo:{SEED}"
-    assert (frame.n_runs, frame.n_arms) == (N_RUNS, 45) == (world.played.runs, len(truth(SEED)))
+    assert (frame.n_runs, frame.n_arms) == (N_RUNS, 46) == (world.played.runs, len(truth(SEED)))
     assert frame.last_at_ms is not None
     assert END_MS - 10 * 60_000 < frame.last_at_ms < END_MS
     assert (len(frame.models), len(frame.channels), len(frame.types)) == (2, 3, 5)
@@ -371,3 +375,105 @@ def test_a_tiny_world_is_whole_too(n_runs: int, tmp_path: Path) -> None:
     with closing(Store(tmp_path / "demo.db")) as store:
         assert play(store, seed=1, n_runs=n_runs).runs == n_runs
         assert queries.verify(context_of(store)).clean
+
+
+# Experiments
+
+
+def test_one_experiment_is_finished_and_helps(world: World) -> None:
+    """It was decided a day before the end, so its verdict is the same at any time of the machine."""
+    (row,) = experiments(world.context)
+    assert (row.plan.arm, row.state, row.decision, row.actor) == (TESTED, "stopped", "keep", MARA.name)
+    figures = row.figures
+    assert (figures.word, figures.why) == ("helps", None)
+    assert 80 <= figures.assigned.with_arm + figures.assigned.without <= 200
+    none = (figures.pending, figures.without_run, figures.not_followed, figures.unknown, figures.n_late)
+    assert not any(one if isinstance(one, int) else one.with_arm + one.without for one in none)
+    effect = figures.metric.effect
+    assert effect.lower is not None
+    assert effect.upper is not None
+    assert 15 < effect.lower < 45 < effect.upper
+    assert "experiment_harms" not in {item.kind for item in queries.overview(world.context).attention}
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A small world at its end, closed."""
+    path = tmp_path_factory.mktemp("ended") / "demo.db"
+    with closing(Store(path)) as store:
+        play(store, seed=1, n_runs=120)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def small(ended: bytes, tmp_path: Path) -> Iterator[Context]:
+    """A small world, whose visitor has the clock of the machine."""
+    (tmp_path / "demo.db").write_bytes(ended)
+    with closing(Store(tmp_path / "demo.db")) as store:
+        yield replace(context_of(store), actor=Actor(name="visitor"))
+
+
+def inclusions(context: Context, arm: str) -> int:
+    columns = queries.belief(context).columns
+    return int(columns.inclusions[columns.keys.index(arm)])
+
+
+def test_a_demo_plays_on_from_where_it_ended_the_same_each_time(
+    small: Context, ended: bytes, tmp_path: Path
+) -> None:
+    progress: list[tuple[int, int]] = []
+    for n_runs in (40, 20):
+        before = queries.frame(small).last_at_ms
+        play_on(small, n_runs, progress=lambda *at: progress.append(at))
+        assert progress[-1] == (n_runs, n_runs)
+        later = queries.runs(small, n_runs)
+        assert all((run.at_ms or 0) > (before or 0) for run in later)
+        assert len({run.session for run in later}) < n_runs
+        assert {run.run_class for run in later} <= {"baseline", "selected"}
+    runs = [one._replace(mark="") for one in queries.runs(small, 1_000)]
+    assert len({run.uid for run in runs}) == 180
+    assert queries.verify(small).clean
+    (tmp_path / "again.db").write_bytes(ended)
+    with closing(Store(tmp_path / "again.db")) as store:
+        again = replace(small, store=store)
+        for n_runs in (40, 20):
+            play_on(again, n_runs)
+        assert [one._replace(mark="") for one in queries.runs(again, 1_000)] == runs
+        for field in fields(ArmColumns):
+            here, there = (queries.belief(one).columns for one in (small, again))
+            assert np.array_equal(getattr(here, field.name), getattr(there, field.name)), field.name
+
+
+@pytest.mark.parametrize(
+    ("arm", "word"), [("tool:memory:memory_search", "harms"), ("tool:web:web_search", "helps")]
+)
+def test_an_experiment_by_hand_gets_its_verdict_from_the_runs_played_on(
+    small: Context, arm: str, word: str
+) -> None:
+    id = start_experiment(small, arm, smallest=25.0).id
+    assert id is not None
+    assert experiment_result(small, id).at_ms == queries.frame(small).last_at_ms
+    rows = []
+    for _ in range(2):
+        play_on(small, 180)
+        rows.append(experiment_result(small, id))
+    assert rows[0].figures.assigned.with_arm > 20 < rows[0].figures.assigned.without
+    assert rows[-1].figures.word == word
+    assert (rows[-1].harms, rows[-1].state) == (
+        ("success", "stopped") if word == "harms" else (None, "running")
+    )
+    stopped = stop_experiment(small, id, decision="exclude")
+    assert stopped.id is not None
+    before = inclusions(small, arm)
+    play_on(small, 30)
+    assert inclusions(small, arm) == before
+    undo(small, stopped.id)
+    assert experiment_result(small, id).figures.word == word
+    assert queries.verify(small).clean
+
+
+def test_only_a_demo_plays_on(tmp_path: Path) -> None:
+    with closing(Store(tmp_path / "real.db")) as store:
+        context = Context(store=store, actor=Actor(name="op"))
+        with pytest.raises(NotApplicable, match="Only a demo"):
+            play_on(context, 5)

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.demo.agent import Request, requests
+from core.demo.agent import Request, later_requests, requests
 from core.demo.world import CHANNELS, END_MS, MODELS, START_MS
-from core.records.times import HOUR_MS
+from core.records.times import DAY_MS, HOUR_MS
 
 
 @given(st.integers(min_value=2, max_value=200), st.integers(min_value=0, max_value=2**32))
@@ -21,6 +21,18 @@ def test_as_many_as_asked_for_in_the_order_of_time(n_runs: int, seed: int) -> No
     assert times == sorted(times)
     assert START_MS < times[0] <= times[-1] < END_MS
     assert [request.is_farewell for request in found] == [False] * (n_runs - 1) + [True]
+
+
+@given(st.integers(min_value=1, max_value=400), st.integers(min_value=0, max_value=2**32))
+def test_later_requests_follow_at_the_same_pace_with_numbers_of_their_own(n_runs: int, seed: int) -> None:
+    since_ms = END_MS + seed
+    found = later_requests(n_runs, np.random.default_rng(seed), since_ms)
+    times, numbers = [request.at_ms for request in found], [request.number for request in found]
+    assert times == sorted(set(times))
+    assert numbers == sorted(set(numbers))
+    assert since_ms < times[0]
+    assert times[-1] - since_ms < (n_runs / 100 + 1 / 4) * DAY_MS
+    assert not any(request.is_farewell for request in found)
 
 
 def test_all_models_and_channels_occur_and_conversations_keep_theirs() -> None:

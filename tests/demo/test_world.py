@@ -4,21 +4,33 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.demo.world import BUDGET_TOKENS, DAYS, DRIFT_MS, END_MS, START_MS, at_day, planted, truth
+from core.demo.world import (
+    BUDGET_TOKENS,
+    DAYS,
+    DRIFT_MS,
+    END_MS,
+    PROB_SOLVED,
+    START_MS,
+    at_day,
+    planted,
+    prob_solved,
+    truth,
+)
 from core.records.times import iso
 
 SEEDS = st.integers(min_value=0, max_value=2**32)
 
 
-def test_thirty_days_hold_forty_five_arms_of_all_types() -> None:
+def test_thirty_days_hold_forty_six_arms_of_all_types() -> None:
     assert iso(END_MS) == "2026-11-20T09:40:00.000Z"
     assert iso(START_MS) == "2026-10-21T09:40:00.000Z"
     assert at_day(DAYS) == END_MS
     counts = Counter(arm.type for arm in planted(7))
-    assert counts == {"tool": 14, "skill": 9, "file": 9, "memory": 7, "section": 6}
+    assert counts == {"tool": 14, "skill": 10, "file": 9, "memory": 7, "section": 6}
 
 
 @given(SEEDS)
@@ -47,6 +59,15 @@ def test_one_tool_drifts_three_files_are_poisoned_and_three_arms_idle() -> None:
         assert arm.is_offered(START_MS)
         assert not arm.is_offered(END_MS)
         assert arm.is_offered(END_MS, to_health_check=True)
+
+
+def test_played_on_a_helping_tool_is_missed_and_a_harming_one_costs_success() -> None:
+    tools = [arm for arm in planted(7) if arm.type == "tool"]
+    keys = {arm.key for arm in tools}
+    assert prob_solved(tools, set(), START_MS) == PROB_SOLVED
+    assert prob_solved(tools, keys - {"tool:memory:memory_search"}, END_MS) == PROB_SOLVED
+    assert prob_solved(tools, keys, END_MS) == pytest.approx(PROB_SOLVED - 0.4)
+    assert prob_solved(tools, {"tool:memory:memory_search"}, END_MS) == pytest.approx(PROB_SOLVED - 0.8)
 
 
 def test_everything_fits_the_budget_until_the_last_day() -> None:
