@@ -156,7 +156,12 @@ def open_sources(
     supplied = None
     if tools_file is not None:
         supplied = tools.supplied(tools_file, limits, names.get(tools_file))
-    forced = None if format is None else _format(format)
+    if format is not None and format not in FORMATS:
+        raise InvalidInput(
+            f"format must be one of {', '.join(FORMATS)}, got {format!r}.",
+            next_step="Leave it out and the format is recognised.",
+        )
+    forced = None if format is None else FORMATS[format]
     with ExitStack() as stack:
         spool = stack.enter_context(Spool(limits))
         opening = _Opening(forced, unit, supplied, limits, names, spool, each_event, keeps_texts)
@@ -304,10 +309,11 @@ class _Opening:
         taken = self.supplied if format.takes_tools else None
         self._sort(format, head, path, file)
         self.sub_agents.sources.add(path)
+        is_document = format.is_document or (head.is_long and format.may_be_document in head.keys)
         reading = Reading(
             path=path,
             file=file,
-            shape=_shape(format, head),
+            shape="object" if is_document and head.shape in {"lines", "array", "object"} else head.shape,
             unit=chosen or "prompt",
             supplied=None if taken is None or format.names_domain else taken.one(),
             limits=self.limits,
@@ -356,12 +362,6 @@ def _recognised(head: Head) -> Format | None:
     return next((format for format in FORMATS.values() if format.claims(head)), None)
 
 
-def _shape(format: Format, head: Head) -> Shape:
-    """Return the shape of the content; a format of one document may be on a single line."""
-    is_document = format.is_document or (head.is_long and format.may_be_document in head.keys)
-    return "object" if is_document and head.shape in {"lines", "array", "object"} else head.shape
-
-
 def refuse_address(file: str) -> None:
     """Raise `UnreadableSource` for a web address: files are read from this machine only."""
     if _ADDRESS.match(file):
@@ -402,15 +402,6 @@ def _foreign(file: str, head: Head) -> UnreadableSource:
         f"A file to import must be of one of the known formats, and this one is of none of them{long} ({file}).",
         next_step=f"The formats are {', '.join(FORMATS)}: check the file, or name its own with --format.",
     )
-
-
-def _format(name: str) -> Format:
-    if name not in FORMATS:
-        raise InvalidInput(
-            f"format must be one of {', '.join(FORMATS)}, got {name!r}.",
-            next_step="Leave it out and the format is recognised.",
-        )
-    return FORMATS[name]
 
 
 def _unit(format: Format, unit: Unit | None) -> Unit | None:

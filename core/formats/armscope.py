@@ -191,7 +191,9 @@ def _unpacked(reading: Reading, progress: Progress | None) -> Iterator[Reading]:
             Archive(reading.path, reading.file, reading.limits, progress) as archive,
             lines.open("wb") as target,
         ):
-            expected = _expected_hash(archive.read(MANIFEST))
+            manifest = archive.read(MANIFEST)
+            named = None if isinstance(manifest, Damage) else decoded(_MANIFEST, manifest)
+            expected = {file.name: file.sha256 for file in named.files}.get(LINES) if named else None
             copied = archive.copy(LINES, target)
         if expected is None or isinstance(copied, Damage) or copied != expected:
             raise UnreadableSource(
@@ -199,14 +201,6 @@ def _unpacked(reading: Reading, progress: Progress | None) -> Iterator[Reading]:
                 next_step="Copy the zip again from where it came; nothing of it was read.",
             )
         yield replace(reading, path=lines, shape="lines")
-
-
-def _expected_hash(manifest: bytes | Damage) -> str | None:
-    """The hash that the lines should have."""
-    if isinstance(manifest, Damage):
-        return None
-    named = decoded(_MANIFEST, manifest) or _Manifest(())
-    return next((file.sha256 for file in named.files if file.name == LINES), None)
 
 
 def _read_lines(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
@@ -217,18 +211,13 @@ def _read_lines(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
         return _run_entry(line, inventories) if isinstance(line, _Run) else line
 
     for _, raw, entry in reading.records(entry_of, progress):
-        if isinstance(entry, Rejected):
-            _refuse_newer_version(raw, reading.file)
+        line = decoded(_VERSION, raw) if isinstance(entry, Rejected) else None
+        if line is not None and line.armscope != LINES_VERSION:
+            raise UnreadableSource(
+                f"An armscope file must be of version {LINES_VERSION}, got {line.armscope} ({reading.file}).",
+                next_step="Import it with the version of armscope that wrote it, or a later one.",
+            )
         yield entry
-
-
-def _refuse_newer_version(raw: bytes, file: str) -> None:
-    line = decoded(_VERSION, raw)
-    if line is not None and line.armscope != LINES_VERSION:
-        raise UnreadableSource(
-            f"An armscope file must be of version {LINES_VERSION}, got {line.armscope} ({file}).",
-            next_step="Import it with the version of armscope that wrote it, or a later one.",
-        )
 
 
 class _Inventories:

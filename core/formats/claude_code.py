@@ -509,8 +509,9 @@ class _Session(NamedSession[_Line]):
             self._add_reply(line, raw)
         elif kind == "user":
             self._add_user(line, raw)
-        else:
-            self._add_notice(line)
+        elif line.subtype == "turn_duration" and line.duration_ms is not None and self._open is not None:
+            self._open.duration_ms = (self._open.duration_ms or 0) + round(line.duration_ms)
+            self.touch(line.timestamp)
 
     def entries(self, reading: Reading) -> Iterator[Run | Rejected | Skipped]:
         yield from self._read_sub_agents(reading)
@@ -583,7 +584,9 @@ class _Session(NamedSession[_Line]):
     def _add_reply(self, line: _Line, raw: bytes) -> None:
         message = line.message or _NO_MESSAGE
         if message.model == _SYNTHETIC:
-            self._add_failure(line)
+            if line.is_api_error_message and self._open is not None:  # a later reply completes the run
+                self._open.status = "error"
+                self.touch(line.timestamp)
             return
         run = self.reply(id_or_digest(line.uuid, raw), message.model, line.timestamp)
         if line.attribution_skill:
@@ -748,18 +751,6 @@ class _Session(NamedSession[_Line]):
             self.by_name.remove_tools(listing.removed_names)
         if self._open is not None and self._open.offer is not None:
             self.by_name.update(self._open.offer, has_begun=self._open.n_replies > 0)
-
-    def _add_failure(self, line: _Line) -> None:
-        """Mark the run as failed: the program could not reach the model. A later reply completes it."""
-        if line.is_api_error_message and self._open is not None:
-            self._open.status = "error"
-            self.touch(line.timestamp)
-
-    def _add_notice(self, line: _Line) -> None:
-        if line.subtype == "turn_duration" and line.duration_ms is not None and self._open is not None:
-            before = self._open.duration_ms or 0
-            self._open.duration_ms = before + round(line.duration_ms)
-            self.touch(line.timestamp)
 
 
 def _loaded(arguments: msgspec.Raw) -> str:

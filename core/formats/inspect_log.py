@@ -223,7 +223,8 @@ class _Samples:
         sample = _SAMPLE.decode(raw)
         evaluation = self.evaluation
         used = {model: counts_of(_USAGE, one) for model, one in (sample.model_usage or {}).items()}
-        seconds, ended_at = sample.total_time, sample.completed_at or _last_time(sample)
+        seconds, times = sample.total_time, [one.timestamp for one in sample.events or () if one.timestamp]
+        ended_at = sample.completed_at or (times[-1] if times else None)
         return Record(
             messages=_attached(sample),
             declared=self._offered(sample),
@@ -307,11 +308,6 @@ def _state(sample: _Sample, ended_at: str | None, log_completed_ms: int) -> int:
     seconds = max(log_completed_ms, *changed, 0) // 1000 - _SINCE_S
     n_marks = len(scores) + len(edits) + len(scored) + (sample.invalidation is not None)
     return 1 + n_marks + min(max(seconds, 0), _MOST_SECONDS)
-
-
-def _last_time(sample: _Sample) -> str | None:
-    times = [event.timestamp for event in sample.events or () if event.timestamp]
-    return times[-1] if times else None
 
 
 def _status(sample: _Sample) -> Status:

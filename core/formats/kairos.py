@@ -385,7 +385,10 @@ def preference_jsonl(
             group[row.reward.outcome] = row
     for group in best.values():
         if len(group) == len(EVALUATION_OUTCOMES):
-            yield _preference(group["success"], group["failure"])
+            chosen, rejected = group["success"], group["failure"]
+            pair = {"prompt": chosen.instruction, "chosen": chosen.response, "rejected": rejected.response}
+            source = _source(chosen.adapter_uri, canonical_uri(chosen.layer_uri), chosen.layer_index)
+            yield _encode({**pair, "metadata": msgspec.Raw(source + b"}")})
 
 
 def trace_jsonl(
@@ -454,12 +457,6 @@ def _group(row: TrainingRow, pairing: Pairing) -> bytes:
 def _rank_score(row: TrainingRow) -> float:
     score = None if row.reward is None else row.reward.score
     return 0.0 if score is None else score
-
-
-def _preference(chosen: TrainingRow, rejected: TrainingRow) -> bytes:
-    pair = {"prompt": chosen.instruction, "chosen": chosen.response, "rejected": rejected.response}
-    source = _source(chosen.adapter_uri, canonical_uri(chosen.layer_uri), chosen.layer_index)
-    return _encode({**pair, "metadata": msgspec.Raw(source + b"}")})
 
 
 def _origin(row: TrainingRow, layer_uri: str) -> _Origin:

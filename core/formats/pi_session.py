@@ -210,7 +210,9 @@ class _Session(Session[Line]):
             elif message.role not in _OTHER_ROLES:
                 self.pass_over(f"message of {message.role}", raw)
         elif line.type in _READ_TYPES:
-            self._add_model(line)
+            self.id = self.id or _header_of(line)
+            self.provider = line.provider or self.provider
+            self.model = line.model_id or self.model
         elif line.type not in _PASSED_OVER:
             self.pass_over(line.type, raw)
         elif line.usage and self.prompts and not self.is_same_line(None, raw):
@@ -238,11 +240,6 @@ class _Session(Session[Line]):
         last.duration_ms = report.duration_ms
         if report.is_aborted:
             last.status = "aborted"
-
-    def _add_model(self, line: Line) -> None:
-        self.id = self.id or _header_of(line)
-        self.provider = line.provider or self.provider
-        self.model = line.model_id or self.model
 
     def _add_message(self, line: Line, message: _Message, raw: bytes) -> None:
         if self.is_same_line(line.id and f"{line.timestamp}\n{line.id}", raw):

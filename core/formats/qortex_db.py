@@ -66,7 +66,9 @@ class _Gathered:
             self.pulls += _count(pulls)
         except InvalidInput as problem:
             self.problem = problem.problem
-        at_ms = _utc_ms_of(last_updated)
+        # A number could be seconds or milliseconds, so only texts are times.
+        text = last_updated.decode(errors="replace") if isinstance(last_updated, bytes) else None
+        at_ms, _ = utc_ms_of(text)
         if at_ms is not None:
             self.at_ms = max(at_ms, self.at_ms or 0)
 
@@ -95,11 +97,6 @@ def _entries_of(reading: Reading, arm_id: bytes, gathered: _Gathered) -> Iterato
     except UNDECODABLE as problem:
         name = repr(arm_id[:60].decode(errors="replace"))
         yield Rejected(file=reading.file, line=None, reason=f"Arm {name}: {reason(problem, arm_id)}")
-
-
-def _utc_ms_of(value: object) -> int | None:
-    """A number could be seconds or milliseconds, so only texts are times."""
-    return utc_ms_of(value.decode(errors="replace"))[0] if isinstance(value, bytes) else None
 
 
 def _count(value: object) -> int:

@@ -174,7 +174,12 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
     folder = reading.path.parent / _SIMULATIONS
     files = {} if _SIMULATIONS in fields else {one.stem: one for one in sorted(folder.glob("*.json"))}
     yield from _missing(reading, fields.get("simulation_index", msgspec.Raw(b"null")), files)
-    info, declared = _info(reading, bytes(fields.get("info", b"null")))
+    raw = bytes(fields.get("info", b"null"))
+    try:
+        info = _INFO.decode(raw)
+        declared = _declared(info)
+    except UNDECODABLE as error:
+        raise reading.damaged(error, raw) from None
 
     def simulations(_: Progress | None) -> Iterator[Piece]:
         if files:
@@ -229,15 +234,6 @@ def _missing(reading: Reading, index: msgspec.Raw, files: Mapping[str, Path]) ->
         if one.id not in files:
             reason = f"The index names simulation {one.id[:60]!a}, and {_SIMULATIONS} holds no file of it."
             yield Rejected(file=reading.file, line=None, reason=reason)
-
-
-def _info(reading: Reading, raw: bytes) -> tuple[_Info, Inventory | None]:
-    """Return what holds for all simulations of a file, and their declared tools."""
-    try:
-        info = _INFO.decode(raw)
-        return info, _declared(info)
-    except UNDECODABLE as error:
-        raise reading.damaged(error, raw) from None
 
 
 def _status(reason: str | None) -> Status:

@@ -285,8 +285,10 @@ class Traced:
             n_requested[call.name] += 1
             if n_requested[call.name] > n_executed[call.name]:
                 calls.append(call)
-        if not calls:
-            self._check_no_calls()
+        if not calls and any(one.span.asks_for_tools for one in self.steps):
+            raise Flaw("says that the model asked for tools, but not for which")
+        if not calls and any(one.span.mentions_tool for one in self.steps):
+            raise Flaw("names tools that the agent went for, but no call of them")
         return calls
 
     def _executed(self) -> dict[str, SpanCall]:
@@ -320,13 +322,6 @@ class Traced:
                 if not is_known and call.name not in not_tools:
                     requested.setdefault(identity, []).append(call)
         return requested
-
-    def _check_no_calls(self) -> None:
-        """Refuse a trace without a recognised call that reports one."""
-        if any(one.span.asks_for_tools for one in self.steps):
-            raise Flaw("says that the model asked for tools, but not for which")
-        if any(one.span.mentions_tool for one in self.steps):
-            raise Flaw("names tools that the agent went for, but no call of them")
 
     def _replies(self) -> list[Step]:
         return [one for one in self.own if one.span.is_reply]

@@ -99,7 +99,10 @@ def items(home: Path, files: FileReader) -> Iterator[InstalledItem]:
             files.skip(home / layout.settings[-1], f"more than {_MOST_RULES:,} rules for skills")
         for skill in _skills(home, layout, files):
             is_off = off & {skill.key, str(skill.path)}
-            is_off_by_rule = _is_denied(rules[-_MOST_RULES:], skill.title or skill.name)
+            matching = [
+                one for one in rules[-_MOST_RULES:] if _matches(skill.title or skill.name, one.pattern)
+            ]
+            is_off_by_rule = bool(matching) and matching[-1].effect == "deny"
             item = listed_skill(layout.agent, skill, "off" if is_off or is_off_by_rule else "on")
             yield replace(item, key=skill.key) if layout.agent == OPENCLAW else item
         for name in layout.context:
@@ -164,12 +167,6 @@ def _matches(name: str, pattern: str) -> bool:
     pattern = pattern.replace("\\", "/").replace("[", "[[]")
     name = name.replace("\\", "/")
     return fnmatchcase(name, pattern) or (pattern.endswith(" *") and fnmatchcase(name, pattern[:-2]))
-
-
-def _is_denied(rules: Sequence[SkillRule], name: str) -> bool:
-    """Return whether the last rule that matches a name denies the skill; a rule to ask leaves it in the list."""
-    last = next((rule for rule in reversed(rules) if _matches(name, rule.pattern)), None)
-    return last is not None and last.effect == "deny"
 
 
 def _switched_off(settings: Mapping[str, Any], keys: Sequence[str]) -> Iterator[str]:

@@ -285,21 +285,17 @@ def pruned(
         raise problems[0]
     unused = [] if wishes else [*_unused(inventory, now_ms)]
     files = [EditedFile(path=str(one.path), lines=one.shown, is_new=one.before is None) for one in plans]
+    projects = dict.fromkeys(one.project for one in items if one.project is not None)
     answer = PruneAnswer(
         files=tuple(files),
         items=tuple(items),
         saves=_sum(one for one in items if one.project is None),
-        saves_in=_by_project(items),
+        saves_in={name: _sum(one for one in items if one.project == name) for name in projects},
         only_out=tuple(_only_out(home, unused, inventory)),
         fixed=tuple(_fixed(home, unused)),
         refused=tuple(map(str, problems)),
     )
     return Prune(answer, tuple(plans))
-
-
-def _by_project(items: Sequence[PrunedItem]) -> dict[str, int | None]:
-    projects = dict.fromkeys(one.project for one in items if one.project is not None)
-    return {project: _sum(one for one in items if one.project == project) for project in projects}
 
 
 def _sum(items: Iterable[PrunedItem]) -> int | None:
@@ -372,17 +368,9 @@ def _only_out(home: Path, unused: Iterable[CarriedItem], inventory: MachineInven
             continue
         elif item.kind == "server":
             listed.add(claude_code.as_in_tools(item))
-        going = _goes_out(home, item, files)
-        if going is not None:
-            yield _sized(going, inventory)
-
-
-def _goes_out(home: Path, item: InstalledItem, files: SettingsFiles) -> PrunedItem | None:
-    """Return an item as it would go out; None if no setting does that, or one has done it."""
-    switched = _switched(home, item, "out")
-    if isinstance(switched, str) or files.have(switched.file, switched.edit):
-        return None
-    return switched.item
+        switched = _switched(home, item, "out")
+        if isinstance(switched, _Switched) and not files.have(switched.file, switched.edit):
+            yield _sized(switched.item, inventory)
 
 
 def _is_unused(plugin: str, inventory: MachineInventory) -> bool:

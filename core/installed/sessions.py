@@ -123,13 +123,6 @@ class SessionUse:
             self.last_ms[use.name] = max(self.last_ms.get(use.name, 0), use.at_ms)
         self.pending = []
 
-    def take_in(self, child: SessionUse) -> None:
-        """Add what a sub-agent of this session used."""
-        self.uses += child.uses
-        self.loads |= child.loads
-        for name, at_ms in child.last_ms.items():
-            self.last_ms[name] = max(self.last_ms.get(name, 0), at_ms)
-
 
 class SessionReader:
     """Reader of the session files below a home folder; it remembers how many it left out."""
@@ -191,7 +184,10 @@ def settled(sessions: Iterable[SessionUse]) -> list[SessionUse]:
     for one in reversed(ordered):  # the latest first: a sub-agent may have sub-agents
         parent = None if one.parent is None else by_uid.get((one.agent, one.parent))
         if parent is not None and parent is not one:
-            parent.take_in(one)
+            parent.uses += one.uses
+            parent.loads |= one.loads
+            for name, at_ms in one.last_ms.items():
+                parent.last_ms[name] = max(parent.last_ms.get(name, 0), at_ms)
     return [one for one in ordered if one.parent is None or (one.agent, one.parent) not in by_uid]
 
 

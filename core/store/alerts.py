@@ -47,11 +47,6 @@ def latest_alerts(facts: Facts, limit: int) -> tuple[AlertRow, ...]:
     return _ALERTS.rows(facts, "ORDER BY alert_no DESC LIMIT ?", [limit])
 
 
-def alert_row(facts: Facts, number: int) -> AlertRow | None:
-    """The alert of a number."""
-    return _ALERTS.row(facts, "AND alert_no = ?", [number])
-
-
 def raise_alert(txn: Transaction, alarm: Alarm) -> int:
     """Add a condition that was found now, and return its number."""
     return txn.add_numbered(
@@ -172,7 +167,7 @@ def take_message(txn: Transaction, number: int) -> Message | None:
     webhook_no, alert_no, uid, state, at_ms, tries = taken
     webhook = webhook_row(txn, webhook_no)
     assert webhook is not None  # noqa: S101 - none is ever deleted
-    about: AlertRow | None = alert_row(txn, alert_no) if alert_no else None
+    about: AlertRow | None = _ALERTS.row(txn, "AND alert_no = ?", [alert_no]) if alert_no else None
     return Message(
         number=number, uid=uid, state=state, at_ms=at_ms, tries=tries, webhook=webhook, alert=about
     )

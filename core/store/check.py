@@ -204,7 +204,12 @@ def _caches(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Differ
     ):
         rows = snapshot.rows(f"SELECT {', '.join((*key, *sums))} FROM {table} WHERE learner_id = ?")
         yield from _compare(table, {row[: len(key)]: list(row[len(key) :]) for row in rows}, expected)
-    yield from _compare("posterior", _stored_posteriors(snapshot), _posteriors(snapshot, rollup))
+    beliefs = snapshot.rows(
+        f"SELECT arm_no, base_alpha_micro, base_beta_micro, epoch, {', '.join(ARM_SUMS)}, seen, last_at_ms"
+        " FROM posterior WHERE learner_id = ?"
+    )
+    stored = {number: tuple(rest) for number, *rest in beliefs}
+    yield from _compare("posterior", stored, _posteriors(snapshot, rollup))
 
 
 def _settings(snapshot: Snapshot) -> Iterator[Difference]:
@@ -235,14 +240,6 @@ def _compare(
 
 def _shown(value: object) -> str:
     return "nothing" if value is None else str(value)
-
-
-def _stored_posteriors(snapshot: Snapshot) -> dict[object, object]:
-    rows = snapshot.rows(
-        f"SELECT arm_no, base_alpha_micro, base_beta_micro, epoch, {', '.join(ARM_SUMS)}, seen, last_at_ms"
-        " FROM posterior WHERE learner_id = ?"
-    )
-    return {number: tuple(rest) for number, *rest in rows}
 
 
 def _posteriors(snapshot: Snapshot, rollup: Rollup) -> dict[object, object]:

@@ -425,12 +425,9 @@ def _unlike_details(snapshot: Snapshot, table: str, named: Sequence[_Entry]) -> 
             detail["run"] = row["run"]
         for name, stored in row.items():
             logged = detail.get(name)
-            if name not in detail or (name in _TEXTS and not logged) or _is_renamed(logged):
+            # An erased person's name may have been part of a longer one.
+            is_renamed = isinstance(logged, str) and _RATER.search(logged) is not None
+            if name not in detail or (name in _TEXTS and not logged) or is_renamed:
                 continue  # erased
             if logged != stored and {logged, stored} != {None, ""}:
                 yield Difference(table, one.act, f"{name} {stored}", f"{logged}, as the log says")
-
-
-def _is_renamed(logged: object) -> bool:
-    """Return whether an erased person's name was in the text, where it may have been part of a longer one."""
-    return isinstance(logged, str) and _RATER.search(logged) is not None

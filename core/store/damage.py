@@ -91,21 +91,16 @@ def damage(snapshot: Snapshot) -> Iterator[Difference]:
     """Yield all damage of the file, of every learner."""
     is_file = not snapshot.connection.looks_after_itself
     if is_file:
-        yield from _in_file(snapshot)
+        yield from guarded("file", _headed(snapshot))
+        yield from guarded("file", _lost(snapshot))
+        yield from guarded("file", _broken(snapshot, ""))
+        yield from guarded("file", _orphaned(snapshot))
     yield from guarded("file", _missing_tables(snapshot))
     for table in _tables_with_rows(snapshot) if is_file else _TABLES:
         if is_file:
             yield from guarded(table.name, _mistyped(snapshot, table))
             yield from guarded(table.name, _no_text(snapshot, table))
         yield from guarded(table.name, _dangling(snapshot, table))
-
-
-def _in_file(snapshot: Snapshot) -> Iterator[Difference]:
-    """Yield damage below the rows."""
-    yield from guarded("file", _headed(snapshot))
-    yield from guarded("file", _lost(snapshot))
-    yield from guarded("file", _broken(snapshot, ""))
-    yield from guarded("file", _orphaned(snapshot))
 
 
 def quick_check(snapshot: Snapshot) -> Iterator[Difference]:
@@ -210,20 +205,17 @@ def _texts_of(table: Table) -> str:
     )
 
 
-def _exempt(table: str, parent: str) -> str:
-    return _TO_COME if parent == "arm" else _COMPACTED if table == "offer" else ""
-
-
 def _dangling(snapshot: Snapshot, table: Table) -> Iterator[Difference]:
     """Rows about a run or an arm that there isn't: the tables with the most rows name no parents."""
     for parent in ("run", "arm"):
         key = f"{parent}_no"
         if table.name == parent or key not in table.columns:
             continue
+        exempt = _TO_COME if parent == "arm" else _COMPACTED if table.name == "offer" else ""
         for learner_id, number in snapshot.connection.rows(
             f'SELECT c.learner_id, c.{key} FROM "{table.name}" c LEFT JOIN {parent} p'
             f" ON p.learner_id = c.learner_id AND p.{key} = c.{key}"
-            f" WHERE c.{key} <> 0 AND p.{key} IS NULL{_exempt(table.name, parent)} LIMIT 100"
+            f" WHERE c.{key} <> 0 AND p.{key} IS NULL{exempt} LIMIT 100"
         ):
             yield Difference(table.name, f"learner {learner_id}", f"{parent} {number}", "one that there is")
 

@@ -65,7 +65,8 @@ def unlike_draws(snapshot: Snapshot, counts: Draws) -> Iterator[Difference]:
     for run_nos in numbered_runs(snapshot, CHUNK):
         chosen = _chosen(snapshot, run_nos)
         counts.not_replayed += len(chosen)
-        usual = [one for one in chosen if _can_be_drawn(one.choice)]
+        ours = [one for one in chosen if one.choice.numpy == np.__version__]
+        usual = [one for one in ours if one.choice.later is msgspec.UNSET]
         if not usual:
             continue
         beliefs = beliefs or _Beliefs(snapshot)
@@ -88,11 +89,6 @@ def _chosen(snapshot: Snapshot, run_nos: Sequence[int]) -> list[_Chosen]:
         run_nos,
     )
     return [_Chosen(run_no, run_class, _CHOICE.decode(choice)) for run_no, run_class, choice in rows]
-
-
-def _can_be_drawn(choice: Choice) -> bool:
-    """Return whether the NumPy version in use made this selection, and nothing was drawn later."""
-    return choice.numpy == np.__version__ and choice.later is msgspec.UNSET
 
 
 def _decisions(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[int, dict[str, float | None]]:

@@ -91,7 +91,9 @@ def settle_scales(txn: Transaction, numbers: Sequence[int]) -> None:
     rows = txn.distinct_in(
         "SELECT DISTINCT environment_no FROM scale WHERE learner_id = ? AND scale_no IN ({})", numbers
     )
-    count_again(txn, sorted(rows))
+    for number in sorted(rows):
+        txn.run("DELETE FROM environment_day WHERE learner_id = ? AND environment_no = ?", [number])
+        _write(txn, _counted_of(txn, number).days)
     mark_runs_of(
         txn,
         "SELECT DISTINCT l.run_no FROM scale s JOIN episode e ON e.learner_id = s.learner_id"
@@ -264,13 +266,6 @@ def counted_anew(facts: Facts) -> tuple[dict[DayKey, EpisodeSums], dict[tuple[in
         days |= counted.days
         kinds |= {(kind[0], _digest(kind)): (*kind[1:], n) for kind, n in counted.kinds.items()}
     return days, kinds
-
-
-def count_again(txn: Transaction, environments: Sequence[int]) -> None:
-    """Add up all episodes of environments by the scales in force."""
-    for number in environments:
-        txn.run("DELETE FROM environment_day WHERE learner_id = ? AND environment_no = ?", [number])
-        _write(txn, _counted_of(txn, number).days)
 
 
 def _counted_of(facts: Facts, environment_no: int, scales: Mapping[int, Scale] | None = None) -> Counted:

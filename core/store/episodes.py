@@ -703,7 +703,12 @@ def drop_tasks(txn: Transaction, numbers: Sequence[int]) -> int:
         renamed = replace(line, task=txn.erased.task(line.task))
         if renamed.task != line.task:
             n_renamed += 1
-            _retask(txn, number, renamed, episode_digest(line))
+            digest, same = (
+                episode_digest(renamed),
+                "kind = 'episode' AND no = ? AND digest = ? AND said IS NULL",
+            )
+            txn.set_row("episode", "episode_no = ?", [number], task=renamed.task, digest=digest)
+            txn.set_row("provenance", same, [number, episode_digest(line)], digest=digest)
     for number, import_no, encoded in beside:
         line = _DECODER.decode(encoded)
         renamed = replace(line, task=txn.erased.task(line.task))
@@ -718,14 +723,6 @@ def drop_tasks(txn: Transaction, numbers: Sequence[int]) -> int:
     changes.write(txn)
     recompute_episodes(txn, numbers)  # of two versions of one rank, the digests choose, and these are new
     return n_renamed
-
-
-def _retask(txn: Transaction, number: int, line: Episode, before: int) -> None:
-    """Write the task of the version in the rows, and its digest there and with its sources."""
-    digest = episode_digest(line)
-    txn.set_row("episode", "episode_no = ?", [number], task=line.task, digest=digest)
-    same = "kind = 'episode' AND no = ? AND digest = ? AND said IS NULL"
-    txn.set_row("provenance", same, [number, before], digest=digest)
 
 
 # Step by step

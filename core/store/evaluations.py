@@ -27,7 +27,7 @@ from core.records.evaluation import (
     Subject,
     evaluation_payload,
 )
-from core.records.evaluation_lines import CONTENT_PREFIX, Credit, EvaluationLine
+from core.records.evaluation_lines import CONTENT_PREFIX, EvaluationLine
 from core.records.ledger_lines import PlacedLine
 from core.records.observation import CountedIn, not_in_prompt
 from core.records.review import judged_parts
@@ -141,7 +141,11 @@ def add_evaluations(txn: Transaction, judgements: Sequence[Judgement], *, import
     first = txn.number("evaluation", len(judgements))
     numbers = range(first, first + len(judgements))
     run_nos = {one.run_no for one in judgements} - {0}
-    judged = _judged_before(txn, run_nos) if run_nos else set()
+    judged = txn.distinct_in(
+        f"SELECT DISTINCT run_no FROM evaluation {EVALUATIONS_BY_RUN} WHERE learner_id = ? AND run_no <> 0"
+        " AND run_no IN ({})",
+        sorted(run_nos),
+    )
     superseded = _superseded_by(txn, numbers, judgements, judged)
     gone = set(superseded) - {0}
     if gone:
@@ -174,15 +178,6 @@ def add_evaluations(txn: Transaction, judgements: Sequence[Judgement], *, import
         Added(number, before, observations.get(number, ()))
         for number, before in zip(numbers, superseded, strict=True)
     ]
-
-
-def _judged_before(txn: Transaction, run_nos: Collection[int]) -> set[int]:
-    """Return those of some runs with an earlier evaluation, counted or not."""
-    return txn.distinct_in(
-        f"SELECT DISTINCT run_no FROM evaluation {EVALUATIONS_BY_RUN} WHERE learner_id = ? AND run_no <> 0"
-        " AND run_no IN ({})",
-        sorted(run_nos),
-    )
 
 
 def _superseded_by(
@@ -403,6 +398,11 @@ def _line(snapshot: Snapshot, row: Sequence[object]) -> EvaluationLine:
     number, uid, layer, execution, run, arm, rater, model, rubric, blank, *rest = row
     outcome, score, feedback, mover, actor, at_ms, revision, undone, key, claimed_by, *browser = rest
     assert isinstance(number, int) and isinstance(blank, int)  # noqa: S101, PT018 - narrows for the type checker
+    weights = snapshot.rows(
+        "SELECT a.key, c.weight_micro FROM credit c JOIN arm a ON a.learner_id = c.learner_id AND a.arm_no = c.arm_no"
+        " WHERE c.learner_id = ? AND c.evaluation_no = ? ORDER BY a.key",
+        [number],
+    )
     return msgspec.convert(
         {
             "id": uid or f"{snapshot.origin}/evaluation-{number}",
@@ -420,7 +420,7 @@ def _line(snapshot: Snapshot, row: Sequence[object]) -> EvaluationLine:
                 )
             },
             "mover": mover,
-            "credit": _credit_of(snapshot, number),
+            "credit": [{"arm": key, "weight_micro": weight} for key, weight in weights],
             "by": actor,
             "at_ms": at_ms,
             "revision": revision,
@@ -440,15 +440,6 @@ def stored_name(stored: str, blank: int, bit: int) -> str | None:
     ('', None, 'mara')
     """
     return stored if stored or blank >> bit & 1 else None
-
-
-def _credit_of(snapshot: Snapshot, number: int) -> tuple[Credit, ...]:
-    rows = snapshot.rows(
-        "SELECT a.key, c.weight_micro FROM credit c JOIN arm a ON a.learner_id = c.learner_id AND a.arm_no = c.arm_no"
-        " WHERE c.learner_id = ? AND c.evaluation_no = ? ORDER BY a.key",
-        [number],
-    )
-    return tuple(Credit(arm=key, weight_micro=weight) for key, weight in rows)
 
 
 # Lines → rows
@@ -516,9 +507,11 @@ def alike_evaluation(txn: Transaction, line: EvaluationLine) -> int | None:
         return None
     execution_no, run_no = execution.execution_no, execution.run_no
     raters = raters_behind(txn, line.rater or "")
-    whom = [
-        (rater, line.model or "", line.rubric or "", token) for rater in raters for token in claimants_of(txn)
-    ]
+    # A row for training does not name the token that claimed it.
+    tokens = txn.column(
+        "SELECT DISTINCT claimed_by FROM evaluation WHERE learner_id = ? AND claimed_by <> '' ORDER BY claimed_by"
+    )
+    whom = [(one, line.model or "", line.rubric or "", token) for one in raters for token in ("", *tokens)]
     places = {(layer_no, execution_no), (0, execution_no), (layer_no, 0), (0, 0)}
     for index in sorted(places, reverse=True):
         for of_run in sorted({run_no, 0}, reverse=True):
@@ -529,15 +522,6 @@ def alike_evaluation(txn: Transaction, line: EvaluationLine) -> int | None:
                 if match is not None:
                     return match
     return None
-
-
-def claimants_of(facts: Facts) -> tuple[str, ...]:
-    """Tokens that claimed evaluations, and "" for none: a row for training doesn't say which it was."""
-    rows = facts.column(
-        "SELECT DISTINCT claimed_by FROM evaluation WHERE learner_id = ? AND claimed_by <> ''"
-        " ORDER BY claimed_by"
-    )
-    return ("", *rows)
 
 
 def _alike(txn: Transaction, number: int, line: EvaluationLine) -> int | None:

@@ -15,7 +15,7 @@ from core.records.ledger_lines import ArmLine, FactLine, PlacedLine, RunLine
 from core.records.run import History, Inventory, Run, Usage
 from core.store.engine.dialect import PRESENT
 from core.store.erased import redacted
-from core.store.facts import EXCHANGED, Exchanged, Fact
+from core.store.facts import EXCHANGED, Exchanged
 from core.store.provenance import attribute
 from core.store.reads import arm_columns
 from core.store.replies import keep_reply, known_by_request
@@ -103,16 +103,11 @@ def _known(txn: Transaction, fact: Exchanged, line: FactLine, import_no: int) ->
         number = fact.alike(txn, line)
     if number is not None:
         fact.again(txn, number, import_no)
-        attribute_again(txn, fact, number, import_no)
+        own = f"SELECT import_no FROM {fact.table} WHERE learner_id = ? AND {fact.column} = ?"
+        if txn.row(own, [number]) != (import_no,):  # it is active while any of its imports is
+            attribute(txn, fact.table, number, import_no)
+            recompute(txn, fact, number)
     return number
-
-
-def attribute_again(txn: Transaction, fact: Fact, number: int, import_no: int) -> None:
-    """Record another import of a known fact: it is active while any of its imports is."""
-    own = txn.row(f"SELECT import_no FROM {fact.table} WHERE learner_id = ? AND {fact.column} = ?", [number])
-    if own != (import_no,):
-        attribute(txn, fact.table, number, import_no)
-        recompute(txn, fact, number)
 
 
 def arm_lines(snapshot: Snapshot) -> Iterator[ArmLine]:

@@ -335,17 +335,12 @@ def open_runs(facts: Facts, actor: str, limit: int) -> list[int]:
     )
 
 
-def _person(actor: str) -> tuple[str, str, str]:
-    """Return the values of `_BY_PERSON`: holds of a person in every browser."""
-    start = f"{actor}{IN_BROWSER}"
-    return actor, start, start
-
-
 def hidden_evaluations(facts: Facts, actor: str) -> frozenset[int]:
     """Return the evaluations, by number, that a reviewer may not see now.
 
     These are others' evaluations, counted or not, of what the reviewer holds in blind queues.
     """
+    in_browser = f"{actor}{IN_BROWSER}"
     rows = facts.connection.rows(
         f"SELECT e.evaluation_no{_OPEN_BLIND} CROSS JOIN evaluation e {EVALUATIONS_BY_RUN}"
         f" WHERE {_SAME} AND e.run_no = i.run_no AND e.run_no <> 0"
@@ -353,6 +348,6 @@ def hidden_evaluations(facts: Facts, actor: str) -> frozenset[int]:
         f" UNION SELECT e.evaluation_no{_OPEN_BLIND} JOIN evaluation e ON {_SAME}"
         f" WHERE h.learner_id = ? AND {_BY_PERSON} AND i.execution_no <> 0"
         " AND (e.rater <> ? OR e.claimed_by <> '')",
-        [facts.learner_id, *_person(actor), actor] * 2,
+        [facts.learner_id, actor, in_browser, in_browser, actor] * 2,
     )
     return frozenset(number for (number,) in rows)

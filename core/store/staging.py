@@ -226,7 +226,11 @@ class Part(Transaction):
         numbers = self.arm_nos(arm.key for arm in arms)
         for arm in arms:
             if arm.key not in numbers:
-                numbers[arm.key] = self._stage_arm(arm.key)
+                numbers[arm.key] = arm_no = self.number("arm")
+                self.run(
+                    "INSERT INTO staged_arm (learner_id, key, arm_no) VALUES (?, ?, ?)", [arm.key, arm_no]
+                )
+                self._arms[arm.key] = Known(arm_no, UNDECLARED, None)
             if arm.prior is not None:
                 self.stage.priors.setdefault(arm.key, arm.prior)
         return numbers
@@ -236,12 +240,6 @@ class Part(Transaction):
         for arm_no, arm in arms:
             if (arm.token_cost, arm.label) != (None, None):
                 self._stage_description((arm_no, min(revision, self.staged.revision)), arm, revision)
-
-    def _stage_arm(self, key: str) -> int:
-        arm_no = self.number("arm")
-        self.run("INSERT INTO staged_arm (learner_id, key, arm_no) VALUES (?, ?, ?)", [key, arm_no])
-        self._arms[key] = Known(arm_no, UNDECLARED, None)
-        return arm_no
 
     def _stage_description(self, key: tuple[int, int], arm: Arm, revision: int) -> None:
         earlier, _ = self.stage.descriptions.get(key, (arm, 0))

@@ -181,14 +181,6 @@ def describe_layer(txn: Transaction, line: LayerLine, import_no: int = 0) -> int
     return number
 
 
-def _restate_layer(txn: Transaction, number: int, sources: Sequence[SubjectSource]) -> None:
-    before = heads_of(txn, [number])
-    _write_layer(txn, number, sources)
-    after = heads_of(txn, [number])
-    if before != after or number in after.values():
-        fold_again(txn, sorted({number, *before.values(), *after.values()}))
-
-
 def _write_layer(txn: Transaction, number: int, sources: Sequence[SubjectSource]) -> None:
     line = _merged_layer(sources)
     bare, active = _state(sources)
@@ -300,7 +292,8 @@ def describe_execution(
     _note(txn, "execution", number, import_no, _DESCRIBED)
     _put_pairs(txn, number, line, import_no, keep_texts=keep_texts)
     if import_no and not line.pairs:
-        name_again(txn, {"layer": _layers_of(txn, number)}, import_no)
+        layers = "SELECT layer_no FROM training_pair WHERE learner_id = ? AND execution_no = ?"
+        name_again(txn, {"layer": txn.column(layers, [number])}, import_no)
     recompute_subjects(txn, "execution", [number])
     return number
 
@@ -386,11 +379,6 @@ def _put_pairs(
         )
 
 
-def _layers_of(txn: Transaction, number: int) -> list[int]:
-    sql = "SELECT layer_no FROM training_pair WHERE learner_id = ? AND execution_no = ?"
-    return txn.column(sql, [number])
-
-
 def _has_pair(txn: Transaction, number: int, layer_no: int) -> bool:
     return txn.has_row(
         "SELECT 1 FROM training_pair WHERE learner_id = ? AND execution_no = ? AND layer_no = ?",
@@ -446,7 +434,11 @@ def recompute_subjects(txn: Transaction, kind: Kind, numbers: Sequence[int]) -> 
     """Recompute state and description of layers or executions from their active sources."""
     for number, sources in _sources(txn, kind, numbers).items():
         if kind == "layer":
-            _restate_layer(txn, number, sources)
+            before = heads_of(txn, [number])
+            _write_layer(txn, number, sources)
+            after = heads_of(txn, [number])
+            if before != after or number in after.values():
+                fold_again(txn, sorted({number, *before.values(), *after.values()}))
         else:
             bare, active = _state(sources)
             txn.set_row("execution", "execution_no = ?", [number], bare=bare, standing=active)

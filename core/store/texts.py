@@ -12,7 +12,7 @@ while its step is active. Erased texts are not stored again.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import chain
 from typing import Final, NamedTuple
@@ -288,20 +288,15 @@ def drop_texts(facts: Facts, run_nos: Sequence[int]) -> None:
 
 def fill_texts(txn: Transaction, filled: Sequence[tuple[int, StoredTexts]]) -> bool:
     """Add texts to runs without any, and return whether any had none: a later import can bring them."""
-    known = _active_runs(txn, _stored(txn, _own(txn, [run_no for run_no, _ in filled])))
+    known = txn.distinct_in(
+        f"SELECT run_no FROM execution WHERE learner_id = ? AND run_no <> 0 AND {ACTIVE} AND run_no IN ({{}})",
+        list(_stored(txn, _own(txn, [run_no for run_no, _ in filled]))),
+    )
     fresh = [(run_no, texts) for run_no, texts in filled if run_no not in known]
     if fresh:
         txn.note_news()
         write_texts(txn, fresh)
     return bool(fresh)
-
-
-def _active_runs(facts: Facts, run_nos: Iterable[int]) -> set[int]:
-    """Return those of the runs with an active execution."""
-    return facts.distinct_in(
-        f"SELECT run_no FROM execution WHERE learner_id = ? AND run_no <> 0 AND {ACTIVE} AND run_no IN ({{}})",
-        list(run_nos),
-    )
 
 
 # Sources
@@ -328,7 +323,9 @@ def note_staged_texts(txn: Transaction, import_no: int, revision: int, supersede
 def _note_all(txn: Transaction, numbers: Sequence[int], import_no: int) -> None:
     if not numbers:
         return
-    _name_layer(txn)
+    layer, description = _layer_no(txn), msgspec.json.encode(_layer_line(txn)).decode()
+    txn.run(_NAME_SOURCE, ["layer", layer, 0, txn.revision, description])  # so that it outlives imports
+    txn.run(f"UPDATE layer SET bare = 0, {ACTIVE} WHERE learner_id = ? AND layer_no = ?", [layer])
     adopt(txn, [number for number in numbers if not txn.is_new("execution", number)])
     txn.connection.many(
         _NAME_SOURCE,
@@ -474,14 +471,6 @@ def _layer_line(txn: Transaction) -> LayerLine:
         index=_HEAD,
         label="what the learner was asked",
     )
-
-
-def _name_layer(txn: Transaction) -> None:
-    """Describe the layer in the learner's own name, so that it outlives imports."""
-    description = msgspec.json.encode(_layer_line(txn)).decode()
-    number = _layer_no(txn)
-    txn.run(_NAME_SOURCE, ["layer", number, 0, txn.revision, description])
-    txn.run(f"UPDATE layer SET bare = 0, {ACTIVE} WHERE learner_id = ? AND layer_no = ?", [number])
 
 
 def keep_step_texts(

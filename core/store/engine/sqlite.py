@@ -519,7 +519,9 @@ class Database(port.Database):
         self.is_unsure = note is None or note.identity._replace(log=0) != before._replace(log=0)
         self.looked_over_ms = 0 if note is None else note.looked_over_ms
         if holds_something(self._log):
-            self._refuse_lost_acts()
+            # The first read of the log leaves out what is damaged, without a word.
+            if n_lost := lost_acts(Path(self._log)):
+                raise damaged(self.path, f"{n_lost} acts in its log can't be read any more")
             self.is_unsure |= is_left_alone(self._file)
         driver = _connect(self.path, read_only=False)
         _prepare_writer(driver)
@@ -527,11 +529,6 @@ class Database(port.Database):
         driver.execute("SELECT count(*) FROM sqlite_master").fetchall()  # from now on there is a log
         self._leave_note()
         return driver
-
-    def _refuse_lost_acts(self) -> None:
-        """Before the log is read for the first time: what can't be read any more is left out without a word."""
-        if n_lost := lost_acts(Path(self._log)):
-            raise damaged(self.path, f"{n_lost} acts in its log can't be read any more")
 
     def _without_foreign_log(self) -> FileIdentity:
         """Return the file at the path after removing a log of another file; only inside `locked`."""
@@ -565,7 +562,8 @@ class Database(port.Database):
             with self.locked():
                 now = self._without_foreign_log()
         driver = _connect(self.path, read_only=True)
-        _prepare_reader(driver)
+        driver.execute("PRAGMA query_only=ON")
+        driver.execute("PRAGMA cache_size=-32768")
         opened = look_at(self._file, self._log)  # the first reader makes the log
         return driver, opened if opened[:2] == now[:2] and not now.log else now
 
@@ -678,8 +676,3 @@ def _prepare_writer(driver: sqlite3.Connection) -> None:
     driver.execute("PRAGMA wal_autocheckpoint=0")
     driver.execute(f"PRAGMA journal_size_limit={_LOG_BYTES}").fetchall()
     driver.execute("PRAGMA cache_size=-65536")
-
-
-def _prepare_reader(driver: sqlite3.Connection) -> None:
-    driver.execute("PRAGMA query_only=ON")
-    driver.execute("PRAGMA cache_size=-32768")

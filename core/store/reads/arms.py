@@ -85,7 +85,12 @@ def arm_columns_until(snapshot: Snapshot, until_ms: int, *, types: Sequence[ArmT
 
     Each arm is in its epoch of that time. An arm is listed if it has facts in an epoch that is not undone.
     """
-    hours = {(arm_no, epoch): row for arm_no, epoch, *row in _sums_until(snapshot, until_ms)}
+    sums = snapshot.rows(
+        f"SELECT arm_no, epoch, {SUM_OF_ARM}, max(CASE WHEN pulls + part_micro > 0 THEN hour END) FROM arm_hour"
+        " WHERE learner_id = ? AND hour < ? GROUP BY arm_no, epoch",
+        [until_ms // HOUR_MS],
+    )
+    hours = {(arm_no, epoch): row for arm_no, epoch, *row in sums}
     boundaries, targets = _boundaries_until(snapshot, until_ms)
     rows = []
     for key, of, arm_no, alpha, beta, cost, declared in snapshot.rows(
@@ -131,14 +136,6 @@ def arm_counts(snapshot: Snapshot) -> dict[ArmType, int]:
     )
     counts: dict[ArmType, int] = dict(rows)
     return {name: counts[name] for name in ARM_TYPES if name in counts}
-
-
-def _sums_until(snapshot: Snapshot, until_ms: int) -> list[Row]:
-    return snapshot.rows(
-        f"SELECT arm_no, epoch, {SUM_OF_ARM}, max(CASE WHEN pulls + part_micro > 0 THEN hour END) FROM arm_hour"
-        " WHERE learner_id = ? AND hour < ? GROUP BY arm_no, epoch",
-        [until_ms // HOUR_MS],
-    )
 
 
 def _boundaries_until(snapshot: Snapshot, until_ms: int) -> tuple[dict[int, int], dict[int, str]]:

@@ -238,13 +238,8 @@ def _verdicts(facts: Facts, evaluation_filter: EvaluationFilter) -> Iterator[Con
             "score_below_preference_threshold": thresholds.preference,
         }
         threshold = below.get(evaluation_filter.blocker)
-        values = _white(evaluation_filter.blocker) if threshold is None else [threshold]
-        yield _BLOCKED[evaluation_filter.blocker], values
-
-
-def _white(blocker: Blocker) -> list[str]:
-    """White space, for each name that is trimmed of it."""
-    return [WHITE_SPACE] * _BLOCKED[blocker].count("?")
+        sql = _BLOCKED[evaluation_filter.blocker]
+        yield sql, [WHITE_SPACE] * sql.count("?") if threshold is None else [threshold]
 
 
 # Rows → records

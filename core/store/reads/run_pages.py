@@ -189,7 +189,8 @@ def _candidates(
     fits, chosen = _fits(run_filter, view, arm_no)
 
     def runs_of(hour: int, _: int) -> Iterator[Row]:
-        if in_prompt is not None and not _was_in(snapshot, hour, in_prompt):
+        was_in = "SELECT 1 FROM arm_hour WHERE learner_id = ? AND hour = ? AND arm_no = ? AND inclusions > 0 LIMIT 1"
+        if in_prompt is not None and not snapshot.has_row(was_in, [hour, in_prompt]):
             return iter(())
         sql, values = _runs_of_hour(hour, cursor, direction)
         return snapshot.each(sql.replace("{fits}", fits), [*chosen, snapshot.revision, *values])
@@ -209,7 +210,11 @@ def _candidates(
 
     days = _places(snapshot, kinds, direction, "day", (_day_of(since), _day_of(until - 1) + 1))
     if in_prompt is not None:  # days on which that arm was in no prompt are left out
-        its_days = _days_of(snapshot, in_prompt)
+        its_days = {
+            *snapshot.column(
+                "SELECT day FROM arm_day WHERE learner_id = ? AND arm_no = ? AND inclusions > 0", [in_prompt]
+            )
+        }
         days = (one for one in days if one[0] in its_days)
     hours = _one_after_the_other(snapshot, hours_of, days, n_needed)
     yield from _one_after_the_other(snapshot, runs_of, hours, n_needed)
@@ -457,19 +462,3 @@ def _fits(run_filter: RunFilter, view: View, arm_no: int | None) -> tuple[str, l
         )
         values.append(arm_no)
     return sql, values
-
-
-def _days_of(snapshot: Snapshot, arm_no: int) -> set[int]:
-    """Days on which an arm was in a prompt."""
-    rows = snapshot.column(
-        "SELECT day FROM arm_day WHERE learner_id = ? AND arm_no = ? AND inclusions > 0", [arm_no]
-    )
-    return set(rows)
-
-
-def _was_in(snapshot: Snapshot, hour: int, arm_no: int) -> bool:
-    """Return whether an arm was in the prompt of any run of an hour."""
-    return snapshot.has_row(
-        "SELECT 1 FROM arm_hour WHERE learner_id = ? AND hour = ? AND arm_no = ? AND inclusions > 0 LIMIT 1",
-        [hour, arm_no],
-    )
