@@ -43,13 +43,14 @@ def prepare(context: Context, config: Path, folder: Path) -> int:
     skills = visible_skills(config, folder)
     arms = _candidates(skills)
     launches = LaunchFolder(context.launches, context.learner)
-    while True:
+    is_current = False
+    while not is_current:  # an experiment that begins or ends meanwhile has others drawn
         documents, assigning = _documents(context, arms)
         launches.prepare(skills.key, documents)
         with context.store.reading(context.learner) as snapshot:
-            launches.write_excluded(_skills(snapshot.settings.left_out))
-            if _assigning(snapshot, context.clock()) == assigning:
-                break  # an experiment that began or ended meanwhile has others drawn
+            now = _assigning(snapshot, context.clock())
+            is_changed = launches.note(_skills(sorted(snapshot.settings.left_out)), now)
+            is_current = now == assigning and not is_changed
     if not context.is_named:
         launches.write_unnamed(context.learner)
     return len(documents)
@@ -97,7 +98,7 @@ def discard_prepared(context: Context) -> None:
     if not context.is_rehearsal:
         launches = LaunchFolder(launches_folder(context.store.location), context.learner)
         with context.store.reading(context.learner) as snapshot:
-            launches.write_excluded(_skills(snapshot.settings.left_out))
+            launches.note(_skills(sorted(snapshot.settings.left_out)), _assigning(snapshot, context.clock()))
         launches.discard()
 
 

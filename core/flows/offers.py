@@ -14,7 +14,7 @@ import msgspec
 
 from core.errors import UnknownLearner
 from core.flows.context import Context, unknown_arm
-from core.flows.select import offered, overridden, session_side, with_guidance
+from core.flows.select import offered, overridden, session_side, stop_harmful, with_guidance
 from core.flows.settings import put
 from core.maths.observe import observe
 from core.maths.policy import select as select_arms
@@ -81,6 +81,7 @@ def offer(
         )
         if session and sided is not None and sided.is_new:
             assign(txn, sided, session=session)  # without a session its run is assigned
+            stop_harmful(txn)
         close_offers(txn, WAITS_MS)
         return Offer(
             number=add_offer(txn, chosen, session=txn.erased.session(session) or ""), selection=chosen

@@ -37,7 +37,8 @@ LEFT_OUT: Final = "user-invocable-only"
 """State of a skill that the selection left out: hidden from the model, and the user can still type its name."""
 _PLAIN: Final = "-plain"
 """End of the id of a start that has the selection without a side."""
-_EXCLUDED: Final = "excluded.json"
+_STATE: Final = "state.json"
+"""File with what the learner's settings and experiments were when selections were prepared last."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _ALONE: Final = frozenset(
     "--settings --bare --safe-mode --bg --background --worktree -w --teleport --remote --cloud"  # noqa: SIM905
@@ -269,7 +270,7 @@ class LaunchFolder:
             document = read_object(files[-1])
             holds = bool(document) and used_ms is not None and now_ms - used_ms <= document["hold_ms"]
             return files[-1] if holds else None
-        out = {*read_object(self.path / _EXCLUDED).get("out", ())} - {*first.document["out"]}
+        out = {*read_object(self.path / _STATE).get("out", ())} - {*first.document["out"]}
         if not out:
             return files[0]
         file = files[0].with_name(f"{now_ms:014d}.{first.session}.json")
@@ -320,10 +321,20 @@ class LaunchFolder:
             if files and _ms(files[0].name) >= since_ms and (one := started_by(files[0])) is not None:
                 yield one
 
-    def write_excluded(self, skills: Sequence[str]) -> None:
-        """Note the skills that a setting excludes, for sessions that are resumed."""
-        if self.path.is_dir():
-            write_private(self.path / _EXCLUDED, json.dumps({"out": skills}))
+    def note(self, excluded: Sequence[str], assigning: Sequence[str]) -> bool:
+        """Note what settings exclude, for resumed sessions, and the experiments that assign new sessions.
+
+        If those are others than before, remove all selections that wait, and return True.
+        """
+        state = {"out": excluded, "assigning": assigning}
+        before = read_object(self.path / _STATE)
+        if before == state or not self.path.is_dir():
+            return False
+        write_private(self.path / _STATE, json.dumps(state))
+        is_other = before.get("assigning", []) != assigning
+        if is_other:
+            self.discard()
+        return is_other
 
     @contextmanager
     def alone(self) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import os
 import signal
@@ -36,7 +37,7 @@ from core.records.offer import Report
 from core.records.run_query import View
 from core.records.selection import Selection
 from core.records.trial import Cell, TrialResults, TrialSide
-from core.store.experiments import assign, is_with, side_of
+from core.store.experiments import assign, side_of
 from core.store.transaction import Transaction
 from tests.engine import named
 from tests.worlds import HOUR_MS, IN_PARTS, START_MS, chosen_among, context_at, is_clean
@@ -58,7 +59,8 @@ def context(tmp_path: Path) -> Context:
 
 def by_key(unit: str, share: float = 0.5) -> TrialSide:
     """Return the side of a unit, as the key has it."""
-    return SIDES[not is_with(KEY, unit, round(share * 1_000_000))]
+    first = hmac.digest(bytes.fromhex(KEY), unit.encode(), "sha256")[:8]
+    return SIDES[int.from_bytes(first, "big") * 1_000_000 >= round(share * 1_000_000) << 64]
 
 
 def carried(chosen: Selection) -> Assigned | None:

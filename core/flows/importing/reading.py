@@ -24,6 +24,7 @@ from core.errors import InvalidInput, NotApplicable, UnreadableSource
 from core.flows.context import Context
 from core.flows.importing.ledger import ImportCounts, settings_after
 from core.flows.learn import judge, judged_line
+from core.flows.select import stop_harmful
 from core.formats import Entry, Opened, Outside, Rejected, Remark, RolloutEvents, Skipped, Source, Stated
 from core.formats.armscope import NAME as OWN_FORMAT
 from core.formats.atif import NAME as ATIF
@@ -50,6 +51,7 @@ from core.store.imports import RecordedSession, recorded_sessions, runs_of_sessi
 from core.store.offers import reported_sessions
 from core.store.rollouts import held_rollouts
 from core.store.staging import Spoiled
+from core.store.transaction import Transaction
 
 _AS_READ_BYTES: Final = 16 << 20
 """Maximum encoded size of the decoded lines. As records they take about three times as much memory."""
@@ -216,8 +218,13 @@ def assign_sessions(context: Context) -> None:
             if snapshot.has_experiments and (chosen := selection_of(one.document, {})) is not None
             if chosen.experiment is not msgspec.UNSET and assigned_session(snapshot, one.session) is None
         ]
+
+    def work(txn: Transaction) -> None:
+        assign_started(txn, sessions)
+        stop_harmful(txn)
+
     if sessions:
-        context.write("ingest", lambda txn: assign_started(txn, sessions))
+        context.write("ingest", work)
 
 
 class StatedBeliefs:
