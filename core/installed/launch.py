@@ -331,7 +331,7 @@ class LaunchFolder:
         if before == state or not self.path.is_dir():
             return False
         write_private(self.path / _STATE, json.dumps(state))
-        is_other = before.get("assigning", []) != assigning
+        is_other: bool = before.get("assigning", []) != assigning
         if is_other:
             self.discard()
         return is_other

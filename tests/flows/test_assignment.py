@@ -111,7 +111,7 @@ def test_a_session_keeps_its_side_whatever_is_done(steps: Sequence[tuple[str, in
                 stop_experiment(context, number, share=0.2 if kind == "share" else None)
             elif kind == "exclude":
                 change(context, "excluded_arms", [] if which % 2 else [A])
-            elif kind == "erase" and of[session] and session not in erased:
+            elif kind == "erase" and session in sides_of(context):
                 erase(context, session=session)
                 erased.add(session)
         rows = sides_of(context)
