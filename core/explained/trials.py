@@ -137,7 +137,8 @@ def change(value: Estimate, unit: str) -> str:
     """
     if value.value is None:
         return "No known change"
-    shown = f"{round(value.value):+d}{unit}"
+    rounded = round(value.value)
+    shown = f"{rounded:{'+' if rounded else ''}d}{unit}"
     if value.limits is None:
         return shown
     low, high = value.limits

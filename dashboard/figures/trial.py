@@ -23,6 +23,7 @@ _HEIGHT_PX: Final = 270
 _TICKS: Final = (-100, -50, 0, 50, 100)
 _FRAME: Final = 2.5
 """Height of the frame above and below 0, in smallest effects, before the last interval widens it."""
+_ROOM: Final = 1.4
 
 
 def by_task(shown: TrialFigures, look: Tokens, *, compact: bool = False) -> Chart:
@@ -76,7 +77,7 @@ def by_session(
         "effect": [signed(words.change(one, unit_words)) for _, one in path],
     }
     last = [known[-1][1], *known[-1][2]] if known else [0.0]
-    reach = 1.08 * max(_FRAME * plan.smallest, *map(abs, last))
+    reach = _ROOM * max(_FRAME * plan.smallest, *map(abs, last))
     ticks = round_ticks(-reach, reach)
     colour = look.red if word == "harms" else look.chart_accent
     edge = {"type": "scatter", "mode": "lines", "x": single(n), "line": {"width": 0}, "hoverinfo": "skip"}

@@ -253,13 +253,13 @@ TESTS: Final[Table[Test]] = Table(
     arms=text(
         "arm",
         lambda one: ", ".join(map(wording.full_name, arms_of(one))) or getattr(one, "about", ""),
-        width=250,
+        width=220,
     ),
     design=text("by", lambda one: "trial" if isinstance(one, TrialRow) else "experiment", width=96),
-    verdict=text("verdict", _verdict, width=190),
+    verdict=text("verdict", _verdict, width=175),
     effect=text("effect", _effect, width=190),
-    size=text("with and without", _size, width=170),
-    state=text("state", _state, width=90),
-    name=text("name", id_of, width=110),
+    size=text("with and without", _size, width=160),
+    state=text("state", _state, width=76),
+    name=text("name", id_of, width=98),
 )
 """One row for each trial and each experiment."""

@@ -7,7 +7,7 @@ from typing import Final
 
 import streamlit as st
 
-from core.errors import ArmscopeError, Denied, NotFound
+from core.errors import ArmscopeError, NotFound
 from core.explained import experiments as explained
 from core.records.achieved import OUTCOME_SOURCES
 from core.records.experiment import (
@@ -41,10 +41,10 @@ from dashboard.widgets.results import NamedAct, offered_undo, result, way_back
 from dashboard.wording import Markdown, Words
 
 _ACTS: Final[dict[str, Words]] = {
-    "share": Words("Change the chance"),
-    "end": Words("Stop"),
-    "keep": Words("Keep the arm"),
-    "exclude": Words("Exclude the arm"),
+    "share": Words("Change chance"),
+    "end": Words("End"),
+    "keep": Words("Keep"),
+    "exclude": Words("Exclude"),
 }
 _SOURCES: Final = {
     "program": "a program",
@@ -89,17 +89,18 @@ def picture(row: ExperimentRow) -> None:
     head = explained.METRIC_WORDS[row.plan.metric]
     if row.figures.metric.effect.value is None:
         section("The effect so far", wording.literal(head))
+        hours = wording.things(row.plan.hours, "hour")
         muted(
-            "The picture begins when sessions of both sides count. A session counts"
-            f" {row.plan.hours} hours after its assignment."
+            "The sides differ in their sessions without a run. So they can't be compared."
+            if row.figures.why == "runs_differ"
+            else f"The picture begins when sessions of both sides count. One counts {hours} after its assignment."
         )
         return
+    prob = f"{100 * row.figures.metric.effect.prob:.3g}%"
     pictured(
-        ("experiment", row),
+        ("experiment", row.experiment, row.figures.word, row.figures.metric.n),
         Words("The effect so far"),
-        wording.literal(
-            f"{head}, {100 * row.figures.metric.effect.prob:.3g}% interval that holds at every look"
-        ),
+        wording.literal(f"{head}, {prob} interval that holds at every look; dotted: the smallest effect"),
         by_session,
         queries.experiment_path(row),
         row.plan,
@@ -109,7 +110,7 @@ def picture(row: ExperimentRow) -> None:
 
 def measures(row: ExperimentRow) -> None:
     """Draw every measure on both sides; the first one alone has a verdict."""
-    shown = [row.figures.metric, *row.figures.others]
+    shown = [row.figures.metric, *(one for one in row.figures.others if one.means != (None, None))]
     section("Every measure", "of a session; the first one alone has a verdict")
     small_table(
         {
@@ -166,11 +167,10 @@ def limits(row: ExperimentRow) -> None:
 
 def state(row: ExperimentRow) -> None:
     """Draw whether an experiment assigns sessions, what can be done with its effect, and what was done."""
-    here = reading()
     section("What now", wording.literal(row.experiment))
     with st.container(border=True, gap="small"):
         st.markdown(_state(row))
-        if row.state not in {"read_only", "undone"} and not here.presenting:
+        if row.state not in {"read_only", "undone"}:
             _act(row)
         result(actions.EXPERIMENT)
     _history(row)
@@ -190,7 +190,7 @@ def _act(row: ExperimentRow) -> None:
     possible = ["share", "end"] if row.state == "running" else []
     possible += [] if row.decision == "keep" else ["keep"]
     possible += [] if row.is_excluded else ["exclude"]
-    if not possible or _why_not():
+    if not possible or not _may_act():
         return
     chosen = st.segmented_control(
         "What to do",
@@ -223,14 +223,12 @@ def _act(row: ExperimentRow) -> None:
     )
 
 
-def _why_not() -> bool:
-    """Draw why this person can't change an experiment, if so."""
-    try:
-        reading().context.permit("settings")
-    except Denied as problem:
-        muted(wording.literal(str(problem)))
-        return True
-    return False
+def _may_act() -> bool:
+    """Return whether this person may start and change experiments; else the page says why not."""
+    may = reading().may("settings")
+    if not may and not reading().presenting:
+        muted("You need the right “settings” to start or change an experiment. Ask an operator.")
+    return may
 
 
 def _history(row: ExperimentRow) -> None:
@@ -243,7 +241,7 @@ def _history(row: ExperimentRow) -> None:
             at = wording.minute(one.at_ms, year_of_ms=here.frame.last_at_ms)
             words = changes.change(one, here.frame.settings.currency)
             st.markdown(small(f"{at} UTC · {wording.literal(one.actor)} {words}"), width="content")
-            back = None if here.presenting else offered_undo(NamedAct(one.act, one.actor, one.undone))
+            back = offered_undo(NamedAct(one.act, one.actor, one.undone))
             way_back(back, one.act, again=one.undone, at=actions.EXPERIMENT)
 
 
@@ -304,7 +302,7 @@ def _plan(arm: str, options: ExperimentOptions) -> None:
     st.markdown("\n".join(lines))
     seed = is_seed and st.toggle("Sessions may lack this seed all the same", key="experiment seed")
     n_refused = len(planned.refused) - (1 if seed else 0)
-    if not here.presenting and not _why_not():
+    if _may_act():
         st.button(
             "Start the experiment",
             type="primary",

@@ -131,7 +131,7 @@ def _shown_experiments(rows: Sequence[Test]) -> list[ExperimentRow]:
     """Return the newest experiment; and where that has no verdict yet, the one whose verdict is in force."""
     known = [row for row in rows if isinstance(row, ExperimentRow) and row.state != "undone"]
     in_force = [row for row in explained_experiments.in_force(known) if row.figures.word != "open"]
-    return [*dict.fromkeys([*known[:1], *in_force])]
+    return [*known[:1], *(row for row in in_force if row is not known[0])]
 
 
 def _ways(arm: str) -> None:
