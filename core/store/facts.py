@@ -111,8 +111,8 @@ class Fact:
 
     ``moving`` updates caches around a change of state; ``since`` is the lower of its revisions before and after.
     ``settled`` is called once the state of all changed facts is known. Facts that name an act of a table in
-    ``follows`` by its number follow from that act, and are undone with it. Those of a table in ``belongs_to`` can't be
-    undone by themselves.
+    ``follows`` by its number follow from that act, and are undone with it. Those of a table in ``belongs_to`` are
+    not undone by themselves.
     """
 
     table: str

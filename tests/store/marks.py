@@ -133,7 +133,7 @@ MARKS: dict[str, Marks] = {
     "achieved": Marks(f"learner_id achieved_no uid run value {_BYLINE}"),
     "trial": Marks(f"learner_id trial_no uid form plan content {_BYLINE}"),
     "trial_session": Marks("learner_id session trial_no"),
-    "experiment": Marks(f"learner_id experiment_no uid form start_no content {_BYLINE}", "secret"),
+    "experiment": Marks(f"learner_id experiment_no uid form start_no content secret {_BYLINE}"),
     "assignment": Marks(
         f"learner_id assignment_no uid experiment_no session run side chance_micro n_fitting {_BYLINE}"
     ),
