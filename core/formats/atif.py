@@ -458,7 +458,6 @@ class _Trajectories:
         return tuple(uids), apart - uids.keys()
 
     def remarks(self, *, has_runs: bool) -> Iterator[Skipped | Remark]:
-        """Yield the remarks about the file."""
         yield from self._unknown.remarks(self._reading.file) if has_runs else ()
         file, n_repeats = self._reading.file, sum(self._repeats.values())
         if self.is_sub_agent:

@@ -130,7 +130,6 @@ class _Judged(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     llm_model_id: str | None = None
 
     def graded(self, thresholds: Thresholds = _THRESHOLDS) -> Grade:
-        """The grade."""
         return known_grade(
             self.outcome,
             self.score,

@@ -138,7 +138,14 @@ def _beliefs(reading: Reading, raws: Sequence[msgspec.Raw], *, is_compared: bool
             if is_compared:
                 yield alike(Stated, posterior, file=reading.file, arm=posterior.arm_id)
             else:
-                yield from carried(_belief(posterior), "an OpenClaw export")
+                belief = Belief(
+                    arm=posterior.arm_id,
+                    success_micro=micro_above_one("alpha", posterior.alpha),
+                    failure_micro=micro_above_one("beta", posterior.beta),
+                    pulls=posterior.pulls,
+                    at_ms=utc_ms_of(posterior.last_updated)[0],
+                )
+                yield from carried(belief, "an OpenClaw export")
         except UNDECODABLE as error:
             yield _rejected(reading, "Posterior", number, error, bytes(raw))
 
@@ -148,16 +155,6 @@ def _once(posterior: _Posterior, ids: set[str]) -> _Posterior:
         raise Flaw("names an arm that has one already")
     ids.add(posterior.arm_id)
     return posterior
-
-
-def _belief(posterior: _Posterior) -> Belief:
-    return Belief(
-        arm=posterior.arm_id,
-        success_micro=micro_above_one("alpha", posterior.alpha),
-        failure_micro=micro_above_one("beta", posterior.beta),
-        pulls=posterior.pulls,
-        at_ms=utc_ms_of(posterior.last_updated)[0],
-    )
 
 
 # --- traces -----------------------------------------------------------------------------------------------

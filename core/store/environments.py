@@ -163,23 +163,26 @@ class Changes:
         self._kinds: Counter[Kind] = Counter()
 
     def take(self, counted: Counted) -> None:
-        """Take episodes away."""
         for key, sums in counted.days.items():
             self._sums[key] = self._sums[key].minus(sums)
         self._kinds.subtract(counted.kinds)
 
     def add(self, counted: Counted) -> None:
-        """Add episodes."""
         for key, sums in counted.days.items():
             self._sums[key] = self._sums[key].plus(sums)
         self._kinds.update(counted.kinds)
 
     def write(self, txn: Transaction) -> None:
         """Put them into the store; what no episode is of any more goes."""
-        self._write_days(txn)
-        self._write_kinds(txn)
-
-    def _write_kinds(self, txn: Transaction) -> None:
+        changed = {key: sums for key, sums in sorted(self._sums.items()) if sums != EpisodeSums()}
+        stored = _stored(txn, {key[0] for key in changed}, {key[1] for key in changed})
+        updated = {key: stored.get(key, EpisodeSums()).plus(sums) for key, sums in changed.items()}
+        gone = [(txn.learner_id, *key) for key, sums in updated.items() if not sums.n]
+        if gone:
+            txn.connection.many(
+                f"DELETE FROM environment_day WHERE learner_id = ? AND ({_DAY}) = (?, ?, ?, ?, ?)", gone
+            )
+        _write(txn, updated)
         rows = [(kind[0], _digest(kind), *kind[1:], n) for kind, n in self._kinds.items() if n]
         txn.connection.insert(
             "environment_task", _ALIKE_COLUMNS, txn.learner_id, chain.from_iterable(rows), upsert=_COUNT_ON
@@ -190,17 +193,6 @@ class Changes:
                 "DELETE FROM environment_task WHERE learner_id = ? AND environment_no = ? AND digest = ? AND n = 0",
                 fewer,
             )
-
-    def _write_days(self, txn: Transaction) -> None:
-        changed = {key: sums for key, sums in sorted(self._sums.items()) if sums != EpisodeSums()}
-        stored = _stored(txn, {key[0] for key in changed}, {key[1] for key in changed})
-        updated = {key: stored.get(key, EpisodeSums()).plus(sums) for key, sums in changed.items()}
-        gone = [(txn.learner_id, *key) for key, sums in updated.items() if not sums.n]
-        if gone:
-            txn.connection.many(
-                f"DELETE FROM environment_day WHERE learner_id = ? AND ({_DAY}) = (?, ?, ?, ?, ?)", gone
-            )
-        _write(txn, updated)
 
 
 def _digest(kind: Kind) -> str:
@@ -251,7 +243,6 @@ def _stored(facts: Facts, environments: Collection[int], days: Collection[int]) 
 
 
 def stored_days(facts: Facts) -> dict[DayKey, EpisodeSums]:
-    """Return the days as they are stored."""
     return dict(
         _read(row) for row in facts.rows(f"SELECT {_DAY}, {_SUMS} FROM environment_day WHERE learner_id = ?")
     )
@@ -346,7 +337,6 @@ def declared_scales(facts: Facts) -> Mapping[int, Scale]:
 
 
 def environment_no_of(facts: Facts, name: str) -> int | None:
-    """Return the number of a known environment."""
     return facts.scalar(
         int, "SELECT environment_no FROM environment WHERE learner_id = ? AND name = ?", [name]
     )
@@ -358,7 +348,6 @@ def declared_scale(facts: Facts, environment_no: int) -> Scale:
 
 
 def sums_of_environment(facts: Facts, environment_no: int) -> EpisodeSums:
-    """Return the sums of an environment's episodes."""
     sums = EpisodeSums()
     for row in facts.rows(
         f"SELECT {_DAY}, {_SUMS} FROM environment_day WHERE learner_id = ? AND environment_no = ?",

@@ -326,7 +326,17 @@ def erase_act(txn: Transaction, act: str) -> Counter[str]:
 
 def _words_erased(txn: Transaction, scope: Scope) -> Counter[str]:
     before = txn.erased
-    erased = _remember(txn, _kinds_of(scope, txn.erased))
+    session: Remembered = "session" if scope.is_whole_session else "name"
+    names = [one for one in scope.sessions if scope.is_whole_session or not before.is_number(one)]
+    erased = _remember(
+        txn,
+        [
+            *(("run", uid) for uid in scope.runs.values()),
+            *(("execution", uid) for uid in scope.executions.values()),
+            *(("episode", uid) for uid in scope.episodes.values()),
+            *((session, name) for name in names),
+        ],
+    )
     n_erased: Counter[str] = Counter()
     concerned = _concerned(txn, scope)
     for table, rows in concerned.items():
@@ -368,16 +378,6 @@ def _name_what_is_left(txn: Transaction, scope: Scope, sessions: Mapping[str, st
         txn.connection.many(REMEMBER, [(txn.learner_id, row, txn.now_ms) for row in rows])
 
 
-def _kinds_of(scope: Scope, erased: Erased) -> list[tuple[Remembered, str]]:
-    session: Remembered = "session" if scope.is_whole_session else "name"
-    return [
-        *(("run", uid) for uid in scope.runs.values()),
-        *(("execution", uid) for uid in scope.executions.values()),
-        *(("episode", uid) for uid in scope.episodes.values()),
-        *((session, name) for name in scope.sessions if scope.is_whole_session or not erased.is_number(name)),
-    ]
-
-
 def _remember(txn: Transaction, named: Iterable[tuple[Remembered, str]]) -> Erased:
     if txn.erased.key is None:
         txn.run(REMEMBER, [new_key(), txn.now_ms])
@@ -395,9 +395,11 @@ def _column_of(table: str) -> str:
 def _concerned(txn: Transaction, scope: Scope) -> dict[str, set[tuple[Any, ...]]]:
     """Rows with words about the scope, or that name it, by table and key."""
     concerned: dict[str, set[tuple[Any, ...]]] = {}
+    names = [name for name in scope.names if len(name) >= _SHORTEST_NAME]
     for text_column in _WORDS:
         table, column = text_column.split(".")
-        concerned[table] = {*_that_name(txn, table, column, scope.names)}
+        held = [(name, row) for name in names for row in _holding(txn, table, column, name)]
+        concerned[table] = {tuple(key) for name, (*key, text) in held if _whole(name).search(text)}
         run_no, executions = _ABOUT.get(table, (None, ()))
         requests = [(one, list(scope.executions)) for one in executions]
         if run_no is not None:
@@ -412,17 +414,6 @@ def _concerned(txn: Transaction, scope: Scope) -> dict[str, set[tuple[Any, ...]]
             )
     concerned["review_aside"].update(_asides_of(txn, scope))
     return concerned
-
-
-def _that_name(txn: Transaction, table: str, column: str, names: Sequence[str]) -> set[tuple[Any, ...]]:
-    """Rows whose words hold one of these names, as a whole word of three letters or more."""
-    return {
-        tuple(key)
-        for name in names
-        if len(name) >= _SHORTEST_NAME
-        for *key, text in _holding(txn, table, column, name)
-        if _whole(name).search(text)
-    }
 
 
 def _holding(txn: Transaction, table: str, column: str, name: str) -> Rows:
@@ -616,11 +607,9 @@ def _drop_quotes(txn: Transaction, scope: Scope) -> int:
     rows = txn.rows_in(
         "SELECT import_no, summary FROM import WHERE learner_id = ? AND import_no IN ({})", sorted(stripped)
     )
-    return _rewrite(txn, "import", "summary", rows, _unquoted)
-
-
-def _unquoted(summary: dict[str, object]) -> dict[str, object]:
-    return {name: _OF_FILES.get(name, held) for name, held in summary.items()}
+    return _rewrite(
+        txn, "import", "summary", rows, lambda one: {name: _OF_FILES.get(name, one[name]) for name in one}
+    )
 
 
 def _rename_sessions(txn: Transaction, scope: Scope, sessions: Mapping[str, str]) -> int:

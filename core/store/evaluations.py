@@ -14,7 +14,6 @@ from typing import Final, cast
 
 import msgspec
 
-from core.errors import UnreadableSource
 from core.maths.evaluate import grade
 from core.records.alike import alike
 from core.records.browser import NamedBrowser
@@ -38,9 +37,9 @@ from core.store.crediting import credit_again, credit_first
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, BY_RUN, EVALUATIONS_BY_KEY, EVALUATIONS_BY_RUN
 from core.store.quality import Placed, fold_again, gain
-from core.store.reads import outcome_of, run_of_uid
+from core.store.reads import outcome_of
 from core.store.replies import HOLDS, Reply, reply_to
-from core.store.subjects import executions_of, name_again, name_subject, subject_no
+from core.store.subjects import executions_of, name_again, name_subject, named_run_no, subject_no
 from core.store.tables import EVALUATION_KEY, leaving_out
 from core.store.transaction import Facts, Snapshot, Transaction
 
@@ -447,7 +446,7 @@ def stored_name(stored: str, blank: int, bit: int) -> str | None:
 
 def read_evaluation(txn: Transaction, line: EvaluationLine, import_no: int) -> int:
     """Append an imported evaluation; return its number."""
-    run_no = _run_no(txn, line)
+    run_no = named_run_no(txn, "Evaluation", line.id, line.run)
     arm_no = 0 if line.arm is None else txn.arm_no_of(line.arm)
     if arm_no:
         flags = outcome_of(txn, run_no, arm_no)
@@ -479,18 +478,6 @@ def evaluation_again(txn: Transaction, number: int, import_no: int) -> None:
     )
     layer_no, execution_no = row or (0, 0)
     name_again(txn, {"layer": [layer_no], "execution": [execution_no]}, import_no)
-
-
-def _run_no(txn: Transaction, line: EvaluationLine) -> int:
-    if line.run is None:
-        return 0
-    run = run_of_uid(txn, line.run)
-    if run is None:
-        raise UnreadableSource(
-            f"Evaluation {line.id[:60]!r} names run {line.run[:60]!r}, which is not here.",
-            next_step="Import the runs first, or in the same file.",
-        )
-    return run.run_no
 
 
 def alike_evaluation(txn: Transaction, line: EvaluationLine) -> int | None:

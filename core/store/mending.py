@@ -128,17 +128,12 @@ def _chain_state(facts: Facts) -> State:
 def explanation(facts: Facts, difference: int, states: SourceStates) -> Explained | None:
     """Return what explains a difference exactly, or None, such as after a change of any other fact."""
     with suppress(StoreUnusable, *UNREADABLE):  # an episode that can't be read explains nothing
-        return _explanation(facts, difference, states)
-    return None
-
-
-def _explanation(facts: Facts, difference: int, states: SourceStates) -> Explained | None:
-    if _adds_up(difference, [one.sums for one in _candidates(facts, SourceStates())]):
-        return "rows"
-    with_source = [] if states.are_none else list(_candidates(facts, states))
-    for groups in (_by_import(with_source), [one.sums for one in with_source]):
-        if _adds_up(difference, groups):
-            return "source"
+        if _adds_up(difference, [one.sums for one in _candidates(facts, SourceStates())]):
+            return "rows"
+        with_source = [] if states.are_none else list(_candidates(facts, states))
+        for groups in (_by_import(with_source), [one.sums for one in with_source]):
+            if _adds_up(difference, groups):
+                return "source"
     return None
 
 

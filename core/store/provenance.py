@@ -278,23 +278,18 @@ def fact_state(txn: Facts, table: str, number: int, own: tuple[int, int]) -> tup
 def fact_states(txn: Facts, table: str, own: Mapping[int, tuple[int, int]]) -> dict[int, tuple[bool, int]]:
     """Return the same for many facts. An inactive one keeps its revision; of one key one is active."""
     states = _states_by_import(txn, table, own)
-    left = outheld(txn, table, list(own)) | (
-        retracted_reports(txn, list(own)) if table == "observation" else set()
-    )
+    left = outheld(txn, table, list(own))
+    if table == "observation":  # an active repair takes back reports of agents
+        left |= txn.distinct_in(
+            "SELECT t.observation_no FROM retraction t JOIN repair p"
+            " ON p.learner_id = t.learner_id AND p.repair_no = t.repair_no"
+            f" WHERE t.learner_id = ? AND p.undone = 0 AND p.{ACTIVE} AND t.observation_no <> 0"
+            " AND t.observation_no IN ({})",
+            list(own),
+        )
     for number in left:
         states[number] = False, states[number][1]
     return states
-
-
-def retracted_reports(facts: Facts, numbers: Sequence[int]) -> set[int]:
-    """Return those reports of agents in the ledger that an active repair takes back."""
-    return facts.distinct_in(
-        "SELECT t.observation_no FROM retraction t JOIN repair p"
-        " ON p.learner_id = t.learner_id AND p.repair_no = t.repair_no"
-        f" WHERE t.learner_id = ? AND p.undone = 0 AND p.{ACTIVE} AND t.observation_no <> 0"
-        " AND t.observation_no IN ({})",
-        numbers,
-    )
 
 
 def imported_reports(facts: Facts) -> list[int]:

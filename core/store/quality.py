@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from core.maths.quality import evaluator, histories, step, total, updates
+from core.maths.quality import histories, step, total, updates
 from core.records.evaluation import ModelHistory, Quality, Rated, Update
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, EVALUATIONS_BY_LAYER, LAYERS_BY_ADAPTER
@@ -113,32 +113,6 @@ def folded(facts: Facts, layer_no: int) -> Sums | None:
 def stored_quality(facts: Facts) -> dict[int, Sums]:
     """All rows, by layer."""
     return {number: Sums._make(rest) for number, *rest in facts.rows(_STORED)}
-
-
-def quality_of(facts: Facts, layer_no: int) -> Quality:
-    """Return the sums of a layer's evaluations, with those of its adapter's other layers for the head.
-
-    The last added evaluation gives time, rater and subject of the latest rating.
-    """
-    row = facts.row(
-        "SELECT q.retrievals, q.successes, q.failures, q.bonus, e.at_ms, e.rater, e.model, e.blank, e.outcome,"
-        " e.feedback FROM layer_quality q"
-        " JOIN evaluation e ON e.learner_id = q.learner_id AND e.evaluation_no = q.last_no"
-        " WHERE q.learner_id = ? AND q.layer_no = ?",
-        [layer_no],
-    )
-    if row is None:
-        return Quality()
-    retrievals, successes, failures, bonus, at_ms, rater, model, blank, outcome, feedback = row
-    return Quality(
-        retrievals=retrievals,
-        successes=successes,
-        failures=failures,
-        bonus=bonus,
-        last_rated_ms=at_ms,
-        last_rater=evaluator(rater or None, model or ("" if blank & 2 else None)),
-        usage_context=f"{outcome} reward" if feedback is None else feedback,
-    )
 
 
 def folded_histories(facts: Facts, layer_no: int) -> dict[str, ModelHistory]:

@@ -59,7 +59,6 @@ _REPLIES: Final = (
 
 
 def reply_of(txn: Transaction, key: str) -> Reply | None:
-    """Return the present reply of a key."""
     return replies_of(txn, [key]).get(key)
 
 

@@ -19,7 +19,7 @@ from core.errors import NoDatabase, SchemaMismatch, StoreUnusable
 from core.records.learner import INSTALLATION
 from core.settings import Located, Server
 from core.store import text_index
-from core.store.engine import Connection, Database, Distribution
+from core.store.engine import Database, Distribution
 from core.store.links import Covered, build
 from core.store.tables import metadata
 from core.store.views import create, drop
@@ -139,16 +139,11 @@ def _version(database: Database) -> str | None:
     if not tables:
         return None
     with database.reading() as connection:
-        return _stamp(connection, tables, database.location)
-
-
-def _stamp(connection: Connection, tables: frozenset[str], location: Located) -> str:
-    """Return the schema identifier; raises `StoreUnusable` for a database of another program."""
-    row = connection.row(STAMP) if "alembic_version" in tables else None
+        row = connection.row(STAMP) if "alembic_version" in tables else None
     if row is None or "learner" not in tables:
         some = ", ".join(sorted(tables)[:3])
         raise StoreUnusable(
-            f"{location} is a database of another program (tables {some}).",
+            f"{database.location} is a database of another program (tables {some}).",
             next_step="Name another file with --database; to read its data use: armscope import.",
         )
     return str(row[0])

@@ -238,17 +238,16 @@ class Part(Transaction):
     def describe(self, arms: Sequence[tuple[int, Arm]], import_no: int, revision: int) -> None:  # noqa: ARG002
         """Stage the descriptions of arms: the present one, and each since an earlier revision."""
         for arm_no, arm in arms:
-            if (arm.token_cost, arm.label) != (None, None):
-                self._stage_description((arm_no, min(revision, self.staged.revision)), arm, revision)
-
-    def _stage_description(self, key: tuple[int, int], arm: Arm, revision: int) -> None:
-        earlier, _ = self.stage.descriptions.get(key, (arm, 0))
-        described = Arm(
-            key=arm.key,
-            token_cost=earlier.token_cost if arm.token_cost is None else arm.token_cost,
-            label=earlier.label if arm.label is None else arm.label,
-        )
-        self.stage.descriptions[key] = described, revision
+            if (arm.token_cost, arm.label) == (None, None):
+                continue
+            key = (arm_no, min(revision, self.staged.revision))
+            earlier, _ = self.stage.descriptions.get(key, (arm, 0))
+            described = Arm(
+                key=arm.key,
+                token_cost=earlier.token_cost if arm.token_cost is None else arm.token_cost,
+                label=earlier.label if arm.label is None else arm.label,
+            )
+            self.stage.descriptions[key] = described, revision
 
     def current_epochs(self, arm_nos: Sequence[int]) -> list[int]:
         """The segment, once per arm."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, Literal, NamedTuple, get_args
 
 import msgspec
@@ -272,7 +273,9 @@ def describe_execution(
     line = _admitted(txn, line)
     if keep_texts:
         line = msgspec.structs.replace(line, pairs=tuple(_masked(pair) for pair in line.pairs))
-    if line.run is not None and line.uid.lower() == execution_uid(line.run) and _has_texts(txn, line):
+    run_no = partial(named_run_no, txn, "Execution", line.uid, line.run)
+    is_own = line.run is not None and line.uid.lower() == execution_uid(line.run) and run_no() > 0
+    if is_own and read_texts(txn, run_no()) is not None:
         line = msgspec.structs.replace(line, pairs=())  # the run's own, whose texts go with its versions
     elif any(one.description is not None for one in _sources(txn, "execution", [number])[number]):
         if _is_part(txn, number, line):
@@ -285,7 +288,7 @@ def describe_execution(
             "execution_no = ?",
             [number],
             adapter_no=_adapter_no(txn, line.adapter),
-            run_no=_run_no(txn, line),
+            run_no=run_no(),
             session=line.session,
             at_ms=line.at_ms,
         )
@@ -309,18 +312,14 @@ def _admitted(txn: Transaction, line: ExecutionLine) -> ExecutionLine:
     )
 
 
-def _has_texts(txn: Transaction, line: ExecutionLine) -> bool:
-    run_no = _run_no(txn, line)
-    return run_no > 0 and read_texts(txn, run_no) is not None
-
-
-def _run_no(txn: Transaction, line: ExecutionLine) -> int:
-    if line.run is None:
+def named_run_no(txn: Transaction, what: str, uid: str, named: str | None) -> int:
+    """Return the number of the run that a line names, 0 for none; ``what`` and ``uid`` are those of the line."""
+    if named is None:
         return 0
-    run = run_of_uid(txn, line.run)
+    run = run_of_uid(txn, named)
     if run is None:
         raise UnreadableSource(
-            f"Execution {line.uid[:60]!r} names run {line.run[:60]!r}, which is not here.",
+            f"{what} {uid[:60]!r} names run {named[:60]!r}, which is not here.",
             next_step="Import the runs first, or in the same file.",
         )
     return run.run_no
@@ -467,7 +466,6 @@ def _sources(facts: Facts, kind: Kind, numbers: Sequence[int]) -> dict[int, list
 
 
 def subjects_of_import(facts: Facts, kind: Kind, import_no: int) -> list[int]:
-    """Layers or executions that an import names."""
     return facts.column(
         "SELECT no FROM provenance WHERE learner_id = ? AND kind = ? AND import_no = ? ORDER BY no",
         [kind, import_no],

@@ -23,10 +23,9 @@ from core.flows.kairos import KairosAnswer, answered, record_reward, reward_call
 from core.flows.settings import change
 from core.flows.training import export_training
 from core.formats.kairos import RewardInput, read_reward
-from core.maths.quality import layer_quality
+from core.maths.quality import evaluator, layer_quality
 from core.records.evaluation import EvaluationOutcome, Quality
 from core.records.layer import Layer, LayerUri
-from core.store.quality import quality_of
 from core.store.subjects import subject_no
 from tests.conformance.rewarding import Json, Rewarded, hold
 from tests.conformance.vectors import Vector, compare, exactly, load
@@ -225,8 +224,27 @@ def trace(context: Context, folder: Path, uri: LayerUri) -> Json:
 
 
 def stored(context: Context, uid: str) -> Quality:
+    """What is stored of a layer; the last added evaluation gives time, rater and subject of the latest rating."""
     with context.reading() as snapshot:
-        return quality_of(snapshot, subject_no(snapshot, "layer", uid) or 0)
+        row = snapshot.row(
+            "SELECT q.retrievals, q.successes, q.failures, q.bonus, e.at_ms, e.rater, e.model, e.blank, e.outcome,"
+            " e.feedback FROM layer_quality q"
+            " JOIN evaluation e ON e.learner_id = q.learner_id AND e.evaluation_no = q.last_no"
+            " WHERE q.learner_id = ? AND q.layer_no = ?",
+            [subject_no(snapshot, "layer", uid) or 0],
+        )
+    if row is None:
+        return Quality()
+    retrievals, successes, failures, bonus, at_ms, rater, model, blank, outcome, feedback = row
+    return Quality(
+        retrievals=retrievals,
+        successes=successes,
+        failures=failures,
+        bonus=bonus,
+        last_rated_ms=at_ms,
+        last_rater=evaluator(rater or None, model or ("" if blank & 2 else None)),
+        usage_context=f"{outcome} reward" if feedback is None else feedback,
+    )
 
 
 def step(payload: Json, call: Json) -> Json:

@@ -123,7 +123,6 @@ from core.store.damage import quick_check
 from core.store.episodes import tell_episodes as store_episodes
 from core.store.facts import EXCHANGED
 from core.store.imports import present
-from core.store.quality import quality_of
 from core.store.reads import session_moments
 from core.store.reads.arm_story import unversioned_counts
 from core.store.reads.episodes import changed_episodes
@@ -565,7 +564,6 @@ def train_on(context: Context, folder: Path) -> None:
     import_files(context, [folder / "all.trace_jsonl"])  # what it tells was revised since
     with context.reading() as snapshot:
         unversioned_counts(snapshot, 1, [("later", START_MS + 1), ("earlier", START_MS)])
-        assert quality_of(snapshot, 1).retrievals
         assert texts_of_pair(snapshot, 1, 1) != (None, None)
         assert len(Subjects(snapshot).pairs([(0, 1, 1), (0, 1_000_000, 1)])) == 1
 

@@ -524,7 +524,13 @@ class Database(port.Database):
                 raise damaged(self.path, f"{n_lost} acts in its log can't be read any more")
             self.is_unsure |= is_left_alone(self._file)
         driver = _connect(self.path, read_only=False)
-        _prepare_writer(driver)
+        driver.execute("SELECT 1 FROM learner LIMIT 0")  # another program's file is left as it is
+        driver.execute("PRAGMA journal_mode=WAL").fetchall()
+        driver.execute("PRAGMA synchronous=FULL")
+        driver.execute("PRAGMA foreign_keys=ON")
+        driver.execute("PRAGMA wal_autocheckpoint=0")
+        driver.execute(f"PRAGMA journal_size_limit={_LOG_BYTES}").fetchall()
+        driver.execute("PRAGMA cache_size=-65536")
         self._write_driver = driver
         driver.execute("SELECT count(*) FROM sqlite_master").fetchall()  # from now on there is a log
         self._leave_note()
@@ -666,13 +672,3 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
         )
     driver.create_function("sha256", 1, lambda data: hashlib.sha256(data).digest(), deterministic=True)
     return driver
-
-
-def _prepare_writer(driver: sqlite3.Connection) -> None:
-    driver.execute("SELECT 1 FROM learner LIMIT 0")  # another program's file is left as it is
-    driver.execute("PRAGMA journal_mode=WAL").fetchall()
-    driver.execute("PRAGMA synchronous=FULL")
-    driver.execute("PRAGMA foreign_keys=ON")
-    driver.execute("PRAGMA wal_autocheckpoint=0")
-    driver.execute(f"PRAGMA journal_size_limit={_LOG_BYTES}").fetchall()
-    driver.execute("PRAGMA cache_size=-65536")

@@ -151,7 +151,13 @@ def evaluation_page(
         f"{selected}{fits}{below}{unless} ORDER BY {order} LIMIT ?", [*values, *cursor, *left_out, limit + 1]
     )
     page = rows[:limit]
-    n_arms = _arms_moved(facts, page)
+    n_arms: dict[int, int] = dict(
+        facts.rows_in(
+            f"SELECT evaluation_no, count(*) FROM observation {BY_RUN} WHERE learner_id = ? AND run_no <> 0"
+            f" AND run_no IN ({{}}) AND evaluation_no <> 0 AND {ACTIVE} GROUP BY evaluation_no",
+            sorted({row[4] for row in page if row[4] is not None}),
+        )
+    )
     return EvaluationPage(
         tuple(_evaluation(facts, row, n_arms.get(row[0], 0)) for row in page),
         page[-1][0] if len(rows) > limit else None,
@@ -243,16 +249,6 @@ def _verdicts(facts: Facts, evaluation_filter: EvaluationFilter) -> Iterator[Con
 
 
 # Rows → records
-
-
-def _arms_moved(facts: Facts, rows: Sequence[Row]) -> dict[int, int]:
-    """Return how many arms evaluations move now."""
-    rows_by_act = facts.rows_in(
-        f"SELECT evaluation_no, count(*) FROM observation {BY_RUN} WHERE learner_id = ? AND run_no <> 0"
-        f" AND run_no IN ({{}}) AND evaluation_no <> 0 AND {ACTIVE} GROUP BY evaluation_no",
-        sorted({row[4] for row in rows if row[4] is not None}),
-    )
-    return dict(rows_by_act)
 
 
 def _evaluation(facts: Facts, row: Row, n_arms: int) -> Evaluation:
@@ -369,7 +365,12 @@ def judged_layers(facts: Facts, *, limit: int) -> tuple[JudgedLayer, ...]:
     )
     heads = heads_of(facts, [number for number, *_ in rows])
     uids = _uids(facts, sorted(set(heads.values())))
-    rated = _rated(facts, [row[11] for row in rows])
+    latest = facts.rows_in(
+        f"SELECT e.evaluation_no, e.at_ms, CASE WHEN e.model <> '' THEN e.model ELSE {RATER} END FROM evaluation e"
+        " WHERE e.learner_id = ? AND e.evaluation_no IN ({})",
+        sorted({row[11] for row in rows}),
+    )
+    rated = {number: (at_ms, name) for number, at_ms, name in latest}
     return tuple(_layer(row, uids.get(heads.get(row[0], 0)), rated.get(row[11])) for row in rows)
 
 
@@ -393,7 +394,6 @@ def bare_layers(facts: Facts, *, limit: int) -> tuple[BareLayer, ...]:
 
 
 def n_bare_layers(facts: Facts) -> int:
-    """Return the number of bare layers."""
     return facts.count_of(f"SELECT count(*) FROM layer WHERE learner_id = ? AND {ACTIVE} AND bare = 1")
 
 
@@ -402,16 +402,6 @@ def _uids(facts: Facts, layer_nos: Sequence[int]) -> dict[int, str]:
         "SELECT layer_no, uid FROM layer WHERE learner_id = ? AND layer_no IN ({})", layer_nos
     )
     return dict(rows)
-
-
-def _rated(facts: Facts, numbers: Sequence[int]) -> dict[int, tuple[int, str]]:
-    """Return times and authors of evaluations."""
-    rows = facts.rows_in(
-        f"SELECT e.evaluation_no, e.at_ms, CASE WHEN e.model <> '' THEN e.model ELSE {RATER} END FROM evaluation e"
-        " WHERE e.learner_id = ? AND e.evaluation_no IN ({})",
-        sorted(set(numbers)),
-    )
-    return {number: (at_ms, name) for number, at_ms, name in rows}
 
 
 def _layer(row: Row, head: str | None, rated: tuple[int, str] | None) -> JudgedLayer:
