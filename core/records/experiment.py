@@ -200,7 +200,7 @@ class ExperimentFigures:
 
     ``pending`` are assigned, and their time is not over. ``without_run`` are counted and had no run. ``not_followed``
     had the arm otherwise than their side says. ``unknown`` have no outcome. ``is_bounded``: unknown outcomes count
-    against each side in turn. ``is_sampled``: judged sessions are a random sample of their side, and they alone count.
+    against each side in turn. ``is_sampled``: judged sessions, a random sample of their side, count alone.
     ``n_late`` runs came after the time of their session; they change nothing.
     """
 
