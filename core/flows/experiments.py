@@ -20,8 +20,7 @@ from core.flows.launch import discard_prepared
 from core.flows.queries.frame import DEMO_ORIGIN
 from core.flows.settings import put
 from core.maths.packing import counted_cost
-from core.maths.statistics.experiments import cap_of, counted, figures, measure, sessions_needed
-from core.maths.statistics.trials.verdict import ERROR
+from core.maths.statistics.experiments import cap_of, effects_so_far, figures, sessions_needed
 from core.records.achieved import OUTCOME_SOURCES, OutcomeSource
 from core.records.estimate import Estimate
 from core.records.experiment import (
@@ -61,8 +60,6 @@ _MOST_OF_ONE: Final = 0.05
 _MANY_RUNS: Final = 100
 """Recorded runs from which that share says something."""
 _TIMES_PLANNED: Final = 2
-_MOST_POINTS: Final = 24
-"""Points of a path, each with an interval that is searched."""
 _OF_PAST: Final[dict[SessionMetric, str]] = {
     "success": "success",
     "failures": "failures",
@@ -379,12 +376,7 @@ def experiment_path(context: Context, experiment: ExperimentName) -> tuple[tuple
     with context.reading() as snapshot:
         one = _named(snapshot, experiment)
         sessions, _ = experiment_sessions(snapshot, one.fact.number, one.plan, context.clock())
-    known = counted(sessions, one.plan.metric)
-    sizes = np.unique(np.linspace(0, len(known), _MOST_POINTS + 1).round().astype(int))[1:]
-    first = np.arange(len(known))
-    return tuple(
-        (int(n), measure(known.where(first < n), one.plan, one.plan.metric).effect(ERROR)) for n in sizes
-    )
+    return effects_so_far(sessions, one.plan)
 
 
 def _row(snapshot: Snapshot, one: Started, now_ms: int) -> ExperimentRow:

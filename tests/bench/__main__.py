@@ -63,7 +63,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "coverage": claims.coverage,
     "value": value.misjudged,
     "trial": trial.misjudged,
-    "experiment": experiment.misjudged,
+    "experiment": experiment.misjudged_sessions,
     "holds": holds.prompts,
     "data": pages.data,
     "search": searching.searches,

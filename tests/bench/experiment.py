@@ -33,6 +33,8 @@ _N_PAST: Final = 300
 _OTHERS: Final = 4
 """Metrics that share an error."""
 
+_TOTALS: Final[frozenset[SessionMetric]] = frozenset({"tokens", "money", "duration"})
+
 Dice = np.random.Generator
 Rates = Callable[[Floats], tuple[Floats, Floats]]
 """Success with the arm and without it, by time from 0 to 1."""
@@ -105,11 +107,11 @@ class World:
         ).where(self.at <= day)
 
 
-def _flat(effect: float = 0.0, base: float = 0.5) -> Rates:
+def _even(effect: float = 0.0, base: float = 0.5) -> Rates:
     return lambda time: (np.full(len(time), base + effect), np.full(len(time), base))
 
 
-_NO_EFFECT: Final = _flat()
+_NO_EFFECT: Final = _even()
 
 
 def _moving(time: Floats) -> tuple[Floats, Floats]:
@@ -216,28 +218,27 @@ class Kind:
         )
 
 
-_TOTALS: Final[frozenset[SessionMetric]] = frozenset({"tokens", "money", "duration"})
 KINDS: Final = {
-    "help": Kind(rates=_flat(0.1), due="helps"),
-    "harm": Kind(rates=_flat(-0.1), due="harms"),
+    "help": Kind(rates=_even(0.1), due="helps"),
+    "harm": Kind(rates=_even(-0.1), due="harms"),
     "nothing": Kind(due="no_difference"),
-    "help, one of ten with": Kind(rates=_flat(0.1), shares=(0.1, 0.1), due="helps"),
+    "help, one of ten with": Kind(rates=_even(0.1), shares=(0.1, 0.1), due="helps"),
     # The arm helps by 12 points in 60 % of sessions. Without it, a rival does 80 % of the same work.
-    "a rival": Kind(rates=lambda time: (_flat(0.072)(time)[0], _flat(0.0576)(time)[0])),
+    "a rival": Kind(rates=lambda time: (_even(0.072)(time)[0], _even(0.0576)(time)[0])),
     "sessions alike": Kind(alike=0.3, more_runs=(9.0, 3.0), n=1_200, rises=_TOTALS),
     "known for 40 %": Kind(known=_four_in_ten, n=1_800),
     "failures known later": Kind(late_days=(2.0, 0.2), n=1_800),
     "beliefs that move": Kind(rates=_moving, n=3_000),
     # The arm helps by 5 points, and takes the room of one that helps by 10 in 80 % of sessions.
-    "a tight budget": Kind(rates=_flat(0.05 - 0.08, 0.6)),
+    "a tight budget": Kind(rates=_even(0.05 - 0.08, 0.6)),
     "heavy tails": Kind(
         metric="tokens", smallest=25.0, spread=1.7, runaways=0.003, has_cap=False, more_runs=(2.0, 2.0)
     ),
     "heavy tails, less": Kind(
         metric="tokens", smallest=25.0, spread=1.7, log_ratio=float(np.log(0.75)), due="helps"
     ),
-    "offered in 10 %": Kind(n=300, a_day=10.0, rates=_flat(0.0, 0.3), more_runs=(1.0, 1.0)),
-    "rare success": Kind(rates=_flat(0.0, 0.02), smallest=2.0),
+    "offered in 10 %": Kind(n=300, a_day=10.0, rates=_even(0.0, 0.3), more_runs=(1.0, 1.0)),
+    "rare success": Kind(rates=_even(0.0, 0.02), smallest=2.0),
     "shares of .1, then .5": Kind(rates=_rising, shares=(0.1, 0.5), n=3_000),
 }
 """The kinds. Clean ones have the planned size and a verdict that is due."""
@@ -252,7 +253,7 @@ class Claimed:
     last: TrialWord
 
 
-def claimed(world: World, plan: ExperimentPlan) -> Claimed:
+def claims_of(world: World, plan: ExperimentPlan) -> Claimed:
     """Return the claims of a world at 60 looks.
 
     Counted sessions never change. So each look has the verdict after the sessions that count by then.
@@ -261,7 +262,7 @@ def claimed(world: World, plan: ExperimentPlan) -> Claimed:
     looks = np.linspace(0, float(world.settles_at.max()), _LOOKS + 1)[1:]
     of, verdict = measure(sessions, plan, plan.metric), words(sessions, plan)
 
-    def read(values: Bools | Ints | Floats, over_at: Floats) -> Bools | Ints | Floats:
+    def looked(values: Bools | Ints | Floats, over_at: Floats) -> Bools | Ints | Floats:
         n = np.searchsorted(np.maximum.accumulate(over_at), looks, side="right")
         return values[n[n > 0] - 1]
 
@@ -277,7 +278,7 @@ def claimed(world: World, plan: ExperimentPlan) -> Claimed:
         NO_DIFFERENCE: (mean <= least + 1e-9) | (mean >= most - 1e-9),
     }
     false = {
-        str(WORDS[word]) for word, isnt in is_false.items() if read((verdict == word) & isnt, over_at).any()
+        str(WORDS[word]) for word, isnt in is_false.items() if looked((verdict == word) & isnt, over_at).any()
     }
     for metric in METRICS:
         if metric == plan.metric or (metric in _TOTALS and plan.metric == "tokens"):
@@ -286,22 +287,22 @@ def claimed(world: World, plan: ExperimentPlan) -> Claimed:
         moves = {1: False, -1: True} if metric in world.rises else {1: True, -1: True}
         over_at = world.settles_at if metric == "success" else world.ends_at
         for side in (1, -1):
-            if moves[side] and read(other.is_beyond(side, 0.0, ERROR / _OTHERS), over_at).any():
+            if moves[side] and looked(other.is_beyond(side, 0.0, ERROR / _OTHERS), over_at).any():
                 false.add("others")
     truth = mean if plan.metric == "success" else float(mean[0])
     over_at = world.settles_at if plan.metric == "success" else world.ends_at
-    is_missed = any(read(of.is_beyond(side, truth), over_at).any() for side in (1, -1))
+    is_missed = any(looked(of.is_beyond(side, truth), over_at).any() for side in (1, -1))
     return Claimed(false=frozenset(false), is_missed=is_missed, last=WORDS[verdict[-1]])
 
 
-def misjudged(scale: Scale, folder: Path) -> list[Row]:
+def misjudged_sessions(scale: Scale, folder: Path) -> list[Row]:
     """Share of planted experiments with a false claim, without their verdict, and of intervals that miss."""
     n_pairs = scale.n_number_pairs
     n_worlds = 10 * WORLDS if n_pairs > WORLDS else min(WORLDS, 3 * n_pairs - 2)
     rows: list[Row] = []
     for place, (name, kind) in enumerate(KINDS.items()):
         dice = (np.random.default_rng([59, place, seed]) for seed in range(n_worlds))
-        rows += _rows(name, kind, [claimed(kind.world(one), kind.plan) for one in dice])
+        rows += _rows(name, kind, [claims_of(kind.world(one), kind.plan) for one in dice])
     return rows
 
 

@@ -78,8 +78,12 @@ _ONE_TAIL, _TWO_TAILS = scipy.special.ndtri([0.86, 0.93]).tolist()
 """Normal quantiles of the planned power of one test and of two: .8, and room, because the centre is learned first."""
 _USUAL_LOG_SD: Final = 1.2
 """Standard deviation of the logarithm of a session's total, where too few are recorded."""
+_MOST_POINTS: Final = 24
+"""Effects along an experiment, each with an interval that is searched."""
 _MOST_LEVELS: Final = 1_000
 """Levels of earlier values that a plan looks at."""
+_Law = tuple[Floats, Floats]
+"""Values, and their probabilities."""
 _Side = Literal[1, -1]
 """Side of a bet: above an effect, or below it."""
 _SIDES: Final[tuple[_Side, _Side]] = (1, -1)
@@ -401,6 +405,27 @@ def _why(
     return "not_known" if of.is_bounded[-1] else "wide"
 
 
+def effects_so_far(sessions: ExperimentSessions, plan: ExperimentPlan) -> tuple[tuple[int, Estimate], ...]:
+    """Return the effect on the metric of the plan after some of the counted sessions, evenly spread.
+
+    Parameters
+    ----------
+    sessions : ExperimentSessions
+        All assigned sessions, in the order of their assignment.
+    plan : ExperimentPlan
+        What its start fixed.
+
+    Returns
+    -------
+    tuple of (int, Estimate)
+        Counted sessions, and the effect after them in points or per cent.
+    """
+    own = counted(sessions, plan.metric)
+    sizes = np.unique(np.linspace(0, len(own), _MOST_POINTS + 1).round().astype(np.int64))[1:].tolist()
+    rows = np.arange(len(own))
+    return tuple((n, measure(own.where(rows < n), plan, plan.metric).effect(ERROR)) for n in sizes)
+
+
 # Plan
 
 
@@ -462,10 +487,6 @@ def sessions_needed(
 
     n = bisect_left(range(_MOST_SESSIONS + 1), x=True, lo=2, key=is_enough)
     return n if n <= _MOST_SESSIONS else None
-
-
-_Law = tuple[Floats, Floats]
-"""Values, and their probabilities."""
 
 
 class _Test(NamedTuple):

@@ -15,13 +15,31 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from core.columns import ExperimentSessions, Floats
-from core.maths.statistics.experiments import cap_of, figures, measure, sessions_needed, words
+from core.maths.statistics.experiments import (
+    cap_of,
+    effects_so_far,
+    figures,
+    measure,
+    sessions_needed,
+    words,
+)
 from core.maths.statistics.trials.verdict import WORDS
 from core.records.experiment import ExperimentPlan, SessionMetric
 from tests.bench.experiment import KINDS
 
 Dice = np.random.Generator
+Effect = Callable[[Floats], Floats]
 SIDES: tuple[Literal[1, -1], ...] = (1, -1)
+WORLDS: dict[str, tuple[float, float, Effect]] = {
+    "even": (0.5, 0.5, lambda time: 0 * time),
+    "one of twenty": (0.05, 0.3, lambda time: 0 * time + 0.2),
+    "nearly all, rare": (0.95, 0.01, lambda time: 0 * time),
+    "moving": (0.5, 0.5, lambda time: 0.4 * np.cos(6 * time)),
+    "heavy tails": (0.3, 1.0, lambda time: 0 * time + 0.2),
+}
+"""Share, base rate (or scale of tokens) and effect by time."""
+UNKNOWN = np.where(np.arange(400) % 4 < 2, np.nan, 1.0)
+HALF_WITH = np.arange(400) % 4 != 0
 
 
 def plan_of(n: int = 400, metric: SessionMetric = "success", **fixed: object) -> ExperimentPlan:
@@ -36,7 +54,7 @@ def plan_of(n: int = 400, metric: SessionMetric = "success", **fixed: object) ->
     return structs.replace(plan, **fixed)
 
 
-def sessions_of(with_arm: object, success: object, **columns: object) -> ExperimentSessions:
+def assigned_of(with_arm: object, success: object, **columns: object) -> ExperimentSessions:
     """Return sessions whose time is over and that are as their side says. Columns are values or one for all."""
     side = np.array(with_arm, dtype=np.bool_)
     defaults: dict[str, object] = {
@@ -58,7 +76,7 @@ def sessions_of(with_arm: object, success: object, **columns: object) -> Experim
 
 
 @st.composite
-def planted(draw: st.DrawFn, *, most_known: float = 1.0) -> ExperimentSessions:
+def both_sides(draw: st.DrawFn, *, most_known: float = 1.0) -> ExperimentSessions:
     """Sessions with both sides, of graded success and positive totals."""
     n, seed = draw(st.integers(2, 60)), draw(st.integers(0, 10_000))
     dice = np.random.default_rng(seed)
@@ -66,7 +84,7 @@ def planted(draw: st.DrawFn, *, most_known: float = 1.0) -> ExperimentSessions:
     side[:2] = True, False
     known = np.where(dice.random(n) < most_known, 1.0, dice.choice([0.0, 0.5], n))
     known[:2] = 1.0
-    return sessions_of(
+    return assigned_of(
         side,
         np.where(known > 0, dice.random(n) ** 2, np.nan),
         known=known,
@@ -79,7 +97,7 @@ def mirrored(sessions: ExperimentSessions) -> ExperimentSessions:
     return replace(sessions, with_arm=~sessions.with_arm, chance=1 - sessions.chance)
 
 
-@given(planted())
+@given(both_sides())
 def test_mirrored_sides_negate_the_effect(sessions: ExperimentSessions) -> None:
     for metric in ("success", "tokens"):
         one, other = (measure(each, plan_of(), metric) for each in (sessions, mirrored(sessions)))
@@ -90,7 +108,7 @@ def test_mirrored_sides_negate_the_effect(sessions: ExperimentSessions) -> None:
     assert value == pytest.approx(-(turned or 0.0))
 
 
-@given(planted(), st.floats(1e-3, 1e3))
+@given(both_sides(), st.floats(1e-3, 1e3))
 def test_per_cent_does_not_depend_on_the_unit(sessions: ExperimentSessions, unit: float) -> None:
     plan = plan_of(metric="tokens")
     scaled = replace(sessions, tokens=unit * sessions.tokens)
@@ -101,7 +119,7 @@ def test_per_cent_does_not_depend_on_the_unit(sessions: ExperimentSessions, unit
     assert one.effect(0.05).value == pytest.approx(other.effect(0.05).value, rel=1e-4, abs=1e-4)
 
 
-@given(planted(), st.integers(0, 59))
+@given(both_sides(), st.integers(0, 59))
 def test_sessions_from_the_first_pending_one_change_nothing(sessions: ExperimentSessions, first: int) -> None:
     is_over = np.arange(len(sessions)) < first
     shown = figures(replace(sessions, has_ended=is_over, is_settled=is_over), plan_of())
@@ -110,7 +128,7 @@ def test_sessions_from_the_first_pending_one_change_nothing(sessions: Experiment
     assert shown.pending.with_arm + shown.pending.without == max(len(sessions) - first, 0)
 
 
-@given(planted(most_known=0.5), st.integers(0, 10_000), st.floats(-0.9, 0.9))
+@given(both_sides(most_known=0.5), st.integers(0, 10_000), st.floats(-0.9, 0.9))
 def test_an_unknown_outcome_that_becomes_known_stays_within_the_bounds(
     sessions: ExperimentSessions, seed: int, effect: float
 ) -> None:
@@ -124,7 +142,7 @@ def test_an_unknown_outcome_that_becomes_known_stays_within_the_bounds(
         assert (bounded <= filled.log_wealth(side, effect, bounded=False) + 1e-9).all()
 
 
-@given(planted(), st.floats(-0.9, 0.9))
+@given(both_sides(), st.floats(-0.9, 0.9))
 def test_the_wealth_is_the_mean_of_products(sessions: ExperimentSessions, effect: float) -> None:
     plan, weights = plan_of(), [0.15, 0.6, 0.15, 0.1]
     of = measure(sessions, plan, "success")
@@ -141,30 +159,19 @@ def test_the_limits_of_many_sessions_are_those_of_normal_sums() -> None:
     dice, n = np.random.default_rng(1), 40_000
     side = dice.random(n) < 0.5
     plan = plan_of(n, smallest=100 * 4.3 / math.sqrt(n))
-    of = measure(sessions_of(side, dice.random(n) < np.where(side, 0.53, 0.5)), plan, "success")
+    of = measure(assigned_of(side, dice.random(n) < np.where(side, 0.53, 0.5)), plan, "success")
     weights, multiples = np.array([0.15, 0.6, 0.15, 0.1]), 2.7 * np.array([0.5, 1, 2, 4])
     ahead = scipy.optimize.brentq(lambda x: weights @ np.exp(multiples * x - multiples**2 / 2) - 40, 0, 9)
     lower, upper = of.limit(1, 0.05), of.limit(-1, 0.05)
     assert (upper - lower) / 2 == pytest.approx(ahead * math.sqrt(1 / n), rel=0.02)
 
 
-def _hits(rate: Floats, dice: Dice) -> Floats:
+def _flips(rate: Floats, dice: Dice) -> Floats:
     return (dice.random(len(rate)) < rate).astype(np.float64)
 
 
 def _heavy(rate: Floats, dice: Dice) -> Floats:
     return np.asarray(np.exp(dice.normal(0, 1.7, len(rate))) * rate)
-
-
-Effect = Callable[[Floats], Floats]
-WORLDS: dict[str, tuple[float, float, Effect]] = {
-    "even": (0.5, 0.5, lambda time: 0 * time),
-    "one of twenty": (0.05, 0.3, lambda time: 0 * time + 0.2),
-    "nearly all, rare": (0.95, 0.01, lambda time: 0 * time),
-    "moving": (0.5, 0.5, lambda time: 0.4 * np.cos(6 * time)),
-    "heavy tails": (0.3, 1.0, lambda time: 0 * time + 0.2),
-}
-"""Share, base rate (or scale of tokens) and effect by time."""
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -175,38 +182,36 @@ def test_intervals_hold_at_every_look(name: str) -> None:
     n, n_missed, dice = 400, 0, np.random.default_rng(59)
     effect = effect_at(np.arange(n) / n)
     truth = np.cumsum(effect) / np.arange(1, n + 1) if metric == "success" else math.log1p(float(effect[0]))
-    plan, of = plan_of(n, metric, share=share, cap={}), _hits if metric == "success" else _heavy
+    plan, of = plan_of(n, metric, share=share, cap={}), _flips if metric == "success" else _heavy
     for _ in range(300):
         side = dice.random(n) < share
         value = of(base + effect * side, dice)
-        world = sessions_of(side, value if metric == "success" else 0 * value, chance=share, tokens=value)
+        world = assigned_of(side, value if metric == "success" else 0 * value, chance=share, tokens=value)
         bets = measure(world, plan, metric)
         n_missed += any(bets.is_beyond(one, truth).any() for one in SIDES)
     assert n_missed <= 300 * 0.05 + 2 * math.sqrt(300 * 0.05 * 0.95)
 
 
-def _world(
+def _spread_evenly(
     effect: float = 0.0, n: int = 400, base: float = 0.5, seed: int = 3, **columns: object
 ) -> ExperimentSessions:
     """Return sessions in pairs of both sides, whose successes are spread evenly."""
     side = np.arange(n) % 2 == 0
     success = (np.arange(n) // 2 * 0.618034) % 1 < base + effect * side
-    return sessions_of(side, np.where(success, 1.0, 0.0), **columns)
+    return assigned_of(side, np.where(success, 1.0, 0.0), **columns)
 
 
-UNKNOWN = np.where(np.arange(400) % 4 < 2, np.nan, 1.0)
-HALF_WITH = np.arange(400) % 4 != 0
 CASES = {
-    "helps": (_world(0.3), "helps", None),
-    "harms": (_world(-0.3), "harms", None),
-    "no difference": (_world(), "no_difference", None),
-    "too near to nothing": (_world(0.13, base=0.4), "open", "wide"),
-    "few": (_world(n=60), "open", "few_sessions"),
-    "none": (_world(n=0), "open", "few_sessions"),
-    "one side": (sessions_of(np.ones(30), np.ones(30)), "open", "one_side"),
-    "lost on one side": (_world(0.3, has_run=HALF_WITH), "open", "runs_differ"),
-    "not followed": (_world(followed=HALF_WITH), "open", "not_followed"),
-    "not followed, and it helps": (_world(0.3, followed=HALF_WITH), "helps", None),
+    "helps": (_spread_evenly(0.3), "helps", None),
+    "harms": (_spread_evenly(-0.3), "harms", None),
+    "no difference": (_spread_evenly(), "no_difference", None),
+    "too near to nothing": (_spread_evenly(0.13, base=0.4), "open", "wide"),
+    "few": (_spread_evenly(n=60), "open", "few_sessions"),
+    "none": (_spread_evenly(n=0), "open", "few_sessions"),
+    "one side": (assigned_of(np.ones(30), np.ones(30)), "open", "one_side"),
+    "lost on one side": (_spread_evenly(0.3, has_run=HALF_WITH), "open", "runs_differ"),
+    "not followed": (_spread_evenly(followed=HALF_WITH), "open", "not_followed"),
+    "not followed, and it helps": (_spread_evenly(0.3, followed=HALF_WITH), "helps", None),
 }
 
 
@@ -220,8 +225,17 @@ def test_a_verdict_has_its_word_or_its_reason(name: str) -> None:
     assert shown.harmed == ("success" if word == "harms" else None)
 
 
+def test_effects_so_far_end_with_the_present_one() -> None:
+    pending = np.arange(400) < 390
+    sessions = replace(_spread_evenly(0.3), is_settled=pending, has_ended=pending)
+    points = effects_so_far(sessions, plan_of())
+    assert (len(points), points[-1][0]) == (24, 390)
+    assert points[-1][1] == figures(sessions, plan_of()).metric.effect
+    assert effects_so_far(_spread_evenly(n=0), plan_of()) == ()
+
+
 def test_unknown_outcomes_count_against_each_side() -> None:
-    sessions = _world(0.3)
+    sessions = _spread_evenly(0.3)
     half = replace(sessions, success=sessions.success * UNKNOWN, known=np.isfinite(UNKNOWN) * 1.0)
     shown = figures(half, plan_of())
     assert (shown.word, shown.why, shown.is_bounded) == ("open", "not_known", True)
@@ -241,7 +255,7 @@ def test_a_random_sample_that_was_judged_counts_alone() -> None:
     chance = np.where(side, 0.02, 0.08)
     sampled = dice.random(n) < chance
     is_known = sampled | ((solved == side) & (dice.random(n) < 0.5))
-    sessions = sessions_of(
+    sessions = assigned_of(
         side,
         np.where(is_known, solved, np.nan),
         known=is_known / 3,
@@ -259,7 +273,7 @@ def test_a_random_sample_that_was_judged_counts_alone() -> None:
 
 
 def test_a_rise_of_failures_stops_an_experiment_on_tokens() -> None:
-    sessions = _world()
+    sessions = _spread_evenly()
     side = sessions.with_arm
     failing = replace(sessions, failures=np.where(side & (np.arange(400) % 3 > 0), 1.0, 0.0))
     shown = figures(failing, plan_of(metric="tokens", smallest=25.0, cap={"tokens": 2.0}))
@@ -276,11 +290,11 @@ def test_a_rise_of_failures_stops_an_experiment_on_tokens() -> None:
 
 
 def test_totals_without_a_cap_take_it_from_the_first_sessions() -> None:
-    sessions = _world(tokens=np.arange(400) + 1.0)
+    sessions = _spread_evenly(tokens=np.arange(400) + 1.0)
     shown = figures(sessions, plan_of(metric="tokens", cap={})).metric
     assert shown.n.with_arm + shown.n.without == 360
     assert shown.means == pytest.approx((39.61, 39.61), abs=0.01)
-    nothing = figures(_world(tokens=0.0), plan_of(metric="tokens")).metric
+    nothing = figures(_spread_evenly(tokens=0.0), plan_of(metric="tokens")).metric
     assert (nothing.effect.missing, nothing.means) == ("zero_mean", (0.0, 0.0))
 
 
@@ -302,7 +316,7 @@ def test_a_plan_keeps_its_power(share: float) -> None:
     plan, dice = plan_of(n, share=share, smallest=20.0), np.random.default_rng(6)
     for effect, due in ((0.2, "helps"), (-0.2, "harms"), (0.0, "no_difference")):
         sides = [dice.random(n) < share for _ in range(100)]
-        worlds = (sessions_of(one, dice.random(n) < 0.4 + effect * one, chance=share) for one in sides)
+        worlds = (assigned_of(one, dice.random(n) < 0.4 + effect * one, chance=share) for one in sides)
         assert sum(WORDS[words(one, plan)[-1]] == due for one in worlds) >= 76
 
 
