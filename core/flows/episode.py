@@ -16,8 +16,8 @@ from core.records.limits import shown
 from core.records.parameters import completed, defaults_of
 from core.store.environments import (
     add_scale,
-    declared_scale,
     environment_no_of,
+    scales_of,
     settle_scales,
     sums_by,
     sums_of_environment,
@@ -78,7 +78,7 @@ def _declared(facts: Facts, environment: str, options: ScaleOptions) -> ScaleAns
             f"There is no environment {shown(environment)} in learner {facts.name!r}.",
             next_step=f"{known} Nothing was declared.",
         )
-    before, earlier = declared_scale(facts, number), sums_of_environment(facts, number)
+    before, earlier = scales_of(facts, [number])[number], sums_of_environment(facts, number)
     scale = msgspec.structs.replace(
         before, **{name: value for name, value in options.items() if value is not None}
     )

@@ -87,20 +87,14 @@ _CELLS: Final = (
     "timestamp",
     "instruction",
     "response",
-    "outcome",
-    "score",
-    "signed_score",
+    *_RECORD[:3],
     "evaluation_label",
     "grader_kind",
     "rater",
     "llm_model_id",
     "rubric_version",
     "feedback",
-    "exportable_for_sft",
-    "exportable_for_preference",
-    "sft_blockers",
-    "preference_blockers",
-    "rated_at",
+    *_RECORD[10:],
 )
 """Columns of the table for spreadsheets."""
 

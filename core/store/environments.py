@@ -342,11 +342,6 @@ def environment_no_of(facts: Facts, name: str) -> int | None:
     )
 
 
-def declared_scale(facts: Facts, environment_no: int) -> Scale:
-    """The scale in force of one."""
-    return scales_of(facts, [environment_no])[environment_no]
-
-
 def sums_of_environment(facts: Facts, environment_no: int) -> EpisodeSums:
     sums = EpisodeSums()
     for row in facts.rows(

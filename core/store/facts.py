@@ -44,8 +44,8 @@ from core.store.notes import (
     add_note,
     add_rubric,
     choice_again,
-    note_reply,
     note_text,
+    reply_to_note,
     rubric_lines,
 )
 from core.store.queues import add_skip, queue_lines, read_queue
@@ -199,7 +199,7 @@ _ALL: Final = (
         ),
         request=Request(
             payload=lambda line: note_payload(line.arm, note_text(line)),
-            reply=note_reply,
+            reply=lambda _, line, number: reply_to_note(number, line.arm, note_text(line)),
         ),
     ),
     Exchanged(

@@ -27,11 +27,6 @@ def note_text(line: NoteLine) -> str:
     return (line.text or "").strip()
 
 
-def note_reply(txn: Transaction, line: NoteLine, number: int) -> Reply:  # noqa: ARG001 - the signature of all kinds
-    """Return the answer to the request that made an imported note."""
-    return reply_to_note(number, line.arm, note_text(line))
-
-
 def reply_to_note(number: int, arm: str, text: str) -> Reply:
     """Return the answer to the request that made a note."""
     answer = NoteAnswer(id=f"note-{number}", arm=arm, text=text)

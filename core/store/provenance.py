@@ -270,13 +270,11 @@ def _exchange(txn: Transaction, plans: Sequence[tuple[Plan, int]]) -> None:
 # What people did
 
 
-def fact_state(txn: Facts, table: str, number: int, own: tuple[int, int]) -> tuple[bool, int]:
-    """Return whether a fact is active, and its revision; ``own`` is its (import, revision)."""
-    return fact_states(txn, table, {number: own})[number]
-
-
 def fact_states(txn: Facts, table: str, own: Mapping[int, tuple[int, int]]) -> dict[int, tuple[bool, int]]:
-    """Return the same for many facts. An inactive one keeps its revision; of one key one is active."""
+    """Return whether facts are active, and their revisions; ``own`` are their own (import, revision).
+
+    An inactive one keeps its revision; of one key one is active.
+    """
     states = _states_by_import(txn, table, own)
     left = outheld(txn, table, list(own))
     if table == "observation":  # an active repair takes back reports of agents

@@ -16,7 +16,7 @@ from core.store.episodes import episodes_of_import, recompute_episodes
 from core.store.facts import EXCHANGED, FACTS, Exchanged, Fact
 from core.store.provenance import (
     Numbered,
-    fact_state,
+    fact_states,
     facts_of_import,
     outheld,
     recompute_runs,
@@ -259,7 +259,7 @@ def _restate(txn: Transaction, fact: Fact, number: int) -> None:
     if row is None:
         return
     import_no, revision, was = row  # was: whether an import with the fact was active
-    is_active, since = fact_state(txn, fact.table, number, (import_no, revision))
+    is_active, since = fact_states(txn, fact.table, {number: (import_no, revision)})[number]
     if (is_active, since) != (bool(was), revision):
         txn.note_news()
         with fact.moving(txn, number, min(since, revision)):

@@ -15,10 +15,19 @@ def key(name: str, *, is_text: bool = False) -> sa.Column[Any]:
     return sa.Column(name, kind, primary_key=True, autoincrement=False, nullable=False)
 
 
+def texts(*names: str) -> list[sa.Column[Any]]:
+    """Return columns of texts, which no row may lack."""
+    return [sa.Column(name, sa.Text(), nullable=False) for name in names]
+
+
+def ints(*names: str) -> list[sa.Column[Any]]:
+    """Return columns of whole numbers, which no row may lack."""
+    return [sa.Column(name, sa.BigInteger(), nullable=False) for name in names]
+
+
 def source() -> list[sa.Column[Any]]:
     """Return the last columns of an act, from its time on."""
-    names = ("at_ms", "import_no", "revision", "standing", "undone")
-    return [sa.Column(name, sa.BigInteger(), nullable=False) for name in names]
+    return ints("at_ms", "import_no", "revision", "standing", "undone")
 
 
 def add_table(name: str, *parts: SchemaItem, refers: bool = False) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from alembic import op
 
-from core.store.migrations import add_int, add_table, key
+from core.store.migrations import add_int, add_table, ints, key
 
 revision = "0023"
 down_revision = "0022"
@@ -34,9 +34,8 @@ def upgrade() -> None:
         key("run_no"),
         key("by_sub_agent"),
         key("model", is_text=True),
-        *(sa.Column(f"{name}_tokens", sa.BigInteger(), nullable=False) for name in _COUNTS),
-        sa.Column("unsplit_tokens", sa.BigInteger(), nullable=False),
-        sa.Column("assumed", sa.BigInteger(), nullable=False),
+        *ints(*(f"{name}_tokens" for name in _COUNTS)),
+        *ints("unsplit_tokens", "assumed"),
     )
     op.add_column("run", sa.Column("bill_pico", sa.BigInteger(), nullable=True))
     add_int("run", "bill_marks")

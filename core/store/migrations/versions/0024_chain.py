@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from core.store.migrations import add_int, add_table, key
+from core.store.migrations import add_int, add_table, ints, key
 
 revision = "0024"
 down_revision = "0023"
@@ -19,9 +19,7 @@ def upgrade() -> None:
     add_table(
         "link",
         key("link_no"),
-        sa.Column("encoding", sa.BigInteger(), nullable=False),
-        sa.Column("revision", sa.BigInteger(), nullable=False),
-        sa.Column("at_ms", sa.BigInteger(), nullable=False),
+        *ints("encoding", "revision", "at_ms"),
         sa.Column("sum", sa.LargeBinary(), nullable=False),
         sa.Column("head", sa.LargeBinary(), nullable=False),
     )

@@ -5,9 +5,7 @@ Revision ID: 0028
 
 from __future__ import annotations
 
-import sqlalchemy as sa
-
-from core.store.migrations import add_table, key
+from core.store.migrations import add_table, ints, key, texts
 
 revision = "0028"
 down_revision = "0027"
@@ -19,8 +17,7 @@ def upgrade() -> None:
         "machine",
         key("actor", is_text=True),
         key("name", is_text=True),
-        sa.Column("at_ms", sa.BigInteger(), nullable=False),
-        sa.Column("import_no", sa.BigInteger(), nullable=False),
-        sa.Column("content", sa.Text(), nullable=False),
+        *ints("at_ms", "import_no"),
+        *texts("content"),
         refers=True,
     )

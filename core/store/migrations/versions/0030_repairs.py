@@ -5,10 +5,9 @@ Revision ID: 0030
 
 from __future__ import annotations
 
-import sqlalchemy as sa
 from alembic import op
 
-from core.store.migrations import add_int, add_partial, add_table, key, source
+from core.store.migrations import add_int, add_partial, add_table, ints, key, source, texts
 
 revision = "0030"
 down_revision = "0029"
@@ -20,13 +19,10 @@ def upgrade() -> None:
     add_table(
         "repair",
         key("repair_no"),
-        sa.Column("uid", sa.Text(), nullable=False),
-        sa.Column("since_ms", sa.BigInteger(), nullable=False),
-        sa.Column("until_ms", sa.BigInteger(), nullable=False),
-        sa.Column("actor", sa.Text(), nullable=False),
-        sa.Column("reason", sa.Text(), nullable=False),
-        sa.Column("n_arms", sa.BigInteger(), nullable=False),
-        sa.Column("n_observations", sa.BigInteger(), nullable=False),
+        *texts("uid"),
+        *ints("since_ms", "until_ms"),
+        *texts("actor", "reason"),
+        *ints("n_arms", "n_observations"),
         *source(),
         refers=True,
     )
@@ -36,7 +32,7 @@ def upgrade() -> None:
         key("arm_no"),
         key("observation_no"),
         key("repair_no"),
-        sa.Column("referenced", sa.BigInteger(), nullable=False),
+        *ints("referenced"),
     )
     op.create_index("ix_retraction_repair", "retraction", ["learner_id", "repair_no"])
     add_partial("ix_retraction_report", "retraction", "observation_no", where="observation_no <> 0")

@@ -5,10 +5,9 @@ Revision ID: 0033
 
 from __future__ import annotations
 
-import sqlalchemy as sa
 from alembic import op
 
-from core.store.migrations import add_table, key
+from core.store.migrations import add_table, ints, key, texts
 
 revision = "0033"
 down_revision = "0032"
@@ -19,14 +18,14 @@ def upgrade() -> None:
     add_table(
         "defined",
         key("run_no"),
-        sa.Column("set_key", sa.BigInteger(), nullable=False),
+        *ints("set_key"),
     )
     op.create_index("ix_defined_set", "defined", ["learner_id", "set_key"])
     add_table(
         "definition",
         key("set_key"),
         key("arm_no"),
-        sa.Column("version", sa.Text(), nullable=False),
+        *texts("version"),
         refers=True,
     )
     op.create_index("ix_definition_arm", "definition", ["learner_id", "arm_no"])

@@ -5,9 +5,7 @@ Revision ID: 0034
 
 from __future__ import annotations
 
-import sqlalchemy as sa
-
-from core.store.migrations import add_table, key
+from core.store.migrations import add_table, key, texts
 
 revision = "0034"
 down_revision = "0033"
@@ -19,5 +17,5 @@ def upgrade() -> None:
         "run_text",
         key("run_no"),
         key("trace"),
-        sa.Column("messages", sa.Text(), nullable=False),
+        *texts("messages"),
     )

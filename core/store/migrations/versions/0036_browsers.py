@@ -5,10 +5,9 @@ Revision ID: 0036
 
 from __future__ import annotations
 
-import sqlalchemy as sa
 from alembic import op
 
-from core.store.migrations import add_int, add_table, key, source
+from core.store.migrations import add_int, add_table, key, source, texts
 
 revision = "0036"
 down_revision = "0035"
@@ -20,17 +19,12 @@ def upgrade() -> None:
     add_table(
         "judged_in",
         key("evaluation_no"),
-        sa.Column("browser", sa.Text(), nullable=False),
-        sa.Column("named", sa.Text(), nullable=False),
-        sa.Column("person", sa.Text(), nullable=False),
+        *texts("browser", "named", "person"),
     )
     add_table(
         "browser",
         key("browser_no"),
-        sa.Column("uid", sa.Text(), nullable=False),
-        sa.Column("browser", sa.Text(), nullable=False),
-        sa.Column("named", sa.Text(), nullable=False),
-        sa.Column("actor", sa.Text(), nullable=False),
+        *texts("uid", "browser", "named", "actor"),
         *source(),
         refers=True,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from core.store.migrations import add_int, add_table, key
+from core.store.migrations import add_int, add_table, ints, key
 
 revision = "0037"
 down_revision = "0036"
@@ -19,9 +19,7 @@ def upgrade() -> None:
     add_table(
         "compaction",
         key("compaction_no"),
-        sa.Column("revision", sa.BigInteger(), nullable=False),
-        sa.Column("at_ms", sa.BigInteger(), nullable=False),
-        sa.Column("until_ms", sa.BigInteger(), nullable=False),
+        *ints("revision", "at_ms", "until_ms"),
         sa.Column("first_ms", sa.BigInteger(), nullable=True),
         sa.Column("last_ms", sa.BigInteger(), nullable=True),
         sa.Column("n_runs", sa.BigInteger(), nullable=False),
@@ -32,8 +30,7 @@ def upgrade() -> None:
         "compacted",
         key("uid_high"),
         key("uid_low"),
-        sa.Column("compaction_no", sa.BigInteger(), nullable=False),
-        sa.Column("trace", sa.BigInteger(), nullable=False),
+        *ints("compaction_no", "trace"),
     )
     add_table(
         "compacted_import",

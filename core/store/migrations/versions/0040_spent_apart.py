@@ -5,9 +5,7 @@ Revision ID: 0040
 
 from __future__ import annotations
 
-import sqlalchemy as sa
-
-from core.store.migrations import add_table, key
+from core.store.migrations import add_table, ints, key
 
 revision = "0040"
 down_revision = "0039"
@@ -23,6 +21,5 @@ def upgrade() -> None:
         key("by_sub_agent"),
         *(key(name, is_text=True) for name in ("model", "tier", "region")),
         key("context"),
-        *(sa.Column(f"{name}_tokens", sa.BigInteger(), nullable=False) for name in _COUNTS),
-        *(sa.Column(name, sa.BigInteger(), nullable=False) for name in ("assumed", "searches", "unread")),
+        *ints(*(f"{name}_tokens" for name in _COUNTS), "assumed", "searches", "unread"),
     )

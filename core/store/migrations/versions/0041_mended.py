@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from core.store.migrations import add_table, key
+from core.store.migrations import add_table, ints, key
 
 revision = "0041"
 down_revision = "0040"
@@ -18,8 +18,7 @@ def upgrade() -> None:
     add_table(
         "mended",
         key("link_no"),
-        sa.Column("revision", sa.BigInteger(), nullable=False),
-        sa.Column("at_ms", sa.BigInteger(), nullable=False),
+        *ints("revision", "at_ms"),
         sa.Column("explained", sa.Text(), nullable=False),
         sa.Column("difference", sa.LargeBinary(), nullable=False),
         refers=True,

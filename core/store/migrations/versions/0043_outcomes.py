@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from core.store.migrations import add_int, add_partial, add_table, key, source
+from core.store.migrations import add_int, add_partial, add_table, key, source, texts
 
 revision = "0043"
 down_revision = "0042"
@@ -20,8 +20,7 @@ def upgrade() -> None:
     add_table(
         "achieved",
         key("achieved_no"),
-        sa.Column("uid", sa.Text(), nullable=False),
-        sa.Column("run", sa.Text(), nullable=False),
+        *texts("uid", "run"),
         sa.Column("value", sa.Float(), nullable=False),
         sa.Column("actor", sa.Text(), nullable=False),
         *source(),

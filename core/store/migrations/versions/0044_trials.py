@@ -5,10 +5,9 @@ Revision ID: 0044
 
 from __future__ import annotations
 
-import sqlalchemy as sa
 from alembic import op
 
-from core.store.migrations import add_int, add_partial, add_table, key, source
+from core.store.migrations import add_int, add_partial, add_table, key, source, texts
 
 revision = "0044"
 down_revision = "0043"
@@ -20,11 +19,7 @@ def upgrade() -> None:
     add_table(
         "trial",
         key("trial_no"),
-        sa.Column("uid", sa.Text(), nullable=False),
-        sa.Column("form", sa.Text(), nullable=False),
-        sa.Column("plan", sa.Text(), nullable=False),
-        sa.Column("content", sa.Text(), nullable=False),
-        sa.Column("actor", sa.Text(), nullable=False),
+        *texts("uid", "form", "plan", "content", "actor"),
         *source(),
         refers=True,
     )

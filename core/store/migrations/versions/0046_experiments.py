@@ -5,10 +5,9 @@ Revision ID: 0046
 
 from __future__ import annotations
 
-import sqlalchemy as sa
 from alembic import op
 
-from core.store.migrations import add_int, add_partial, add_table, key, source
+from core.store.migrations import add_int, add_partial, add_table, ints, key, source, texts
 
 revision = "0046"
 down_revision = "0044"
@@ -21,9 +20,9 @@ def upgrade() -> None:
     add_table(
         "experiment",
         key("experiment_no"),
-        *_columns("uid", "form"),
-        sa.Column("start_no", sa.BigInteger(), nullable=False),
-        *_columns("content", "secret", "actor"),
+        *texts("uid", "form"),
+        *ints("start_no"),
+        *texts("content", "secret", "actor"),
         *source(),
         refers=True,
     )
@@ -31,18 +30,14 @@ def upgrade() -> None:
     add_table(
         "assignment",
         key("assignment_no"),
-        *_columns("uid"),
-        sa.Column("experiment_no", sa.BigInteger(), nullable=False),
-        *_columns("session", "run", "side"),
-        *(sa.Column(name, sa.BigInteger(), nullable=False) for name in ("chance_micro", "n_fitting")),
-        *_columns("actor"),
+        *texts("uid"),
+        *ints("experiment_no"),
+        *texts("session", "run", "side"),
+        *ints("chance_micro", "n_fitting"),
+        *texts("actor"),
         *source(),
     )
     add_partial("uq_assignment_uid", "assignment", "uid", where="uid <> ''", unique=True)
     for name in ("session", "run"):
         add_partial(f"ix_assignment_{name}", "assignment", name, where=f"{name} <> ''")
     op.create_index("ix_assignment_experiment", "assignment", ["learner_id", "experiment_no"])
-
-
-def _columns(*names: str) -> list[sa.Column[str]]:
-    return [sa.Column(name, sa.Text(), nullable=False) for name in names]
