@@ -31,6 +31,7 @@ from core.explained.run import (
     Decided,
     achieved,
     bill,
+    chance,
     evidence,
     flip,
     ledger_row,
