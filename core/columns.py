@@ -30,6 +30,8 @@ Bools = NDArray[np.bool_]
 _OF_ALL_ROWS: Final = frozenset(("is_all", "achieved_source", "n_samples"))
 UNKNOWN = -1
 """Value of an unknown cost, time, hour or bucket in an integer column."""
+ASSIGNED: Final = -2
+"""Coin and session of a run whose session an experiment assigned: no coin decided its class."""
 CandidateRuns = Literal["chosen", "latest", "none"]
 """Whose candidates they are: of runs that armscope chose, of the latest runs of any class, or of no run at all."""
 DECLARED_COIN: Final = 1 << 20
@@ -303,12 +305,12 @@ class UsageColumns(_Columns):
     """Runs added up by time, class, model, channel, status, outcome, baseline probability and size.
 
     ``hour`` counts hours since 1970 UTC, -1 = unknown time; that of a whole day is its first. ``prob_micro`` is the
-    probability with which the coin made a baseline run, in millionths, -1 where none was stored. A probability that
-    only a file declares is larger by `DECLARED_COIN`, that of a hold by `HELD_COIN`. ``bucket`` is the
-    size class of the tokens (`token_bucket`), -1 = unknown usage; ``tokens`` and ``tokens_squared``, and the sums of
-    their natural logarithms and of the squares of these, are over the row's ``n`` runs (0 where unknown).
-    ``n_truncated`` of them left arms out though they were baseline runs. ``n_timed`` have a known duration, summed in
-    ``duration_ms`` and its squares. ``model`` and ``channel`` are "" where unknown.
+    probability with which the coin made a baseline run, in millionths, -1 where none was stored, `ASSIGNED` where an
+    experiment assigned the session. A probability that only a file declares is larger by `DECLARED_COIN`, that of a
+    hold by `HELD_COIN`. ``bucket`` is the size class of the tokens (`token_bucket`), -1 = unknown usage; ``tokens``
+    and ``tokens_squared``, and the sums of their natural logarithms and of the squares of these, are over the row's
+    ``n`` runs (0 where unknown). ``n_truncated`` of them left arms out though they were baseline runs. ``n_timed``
+    have a known duration, summed in ``duration_ms`` and its squares. ``model`` and ``channel`` are "" where unknown.
     """
 
     hour: Ints
@@ -332,10 +334,16 @@ class UsageColumns(_Columns):
     def __len__(self) -> int:
         return len(self.run_class)
 
+    @property
+    def unassigned(self) -> UsageColumns:
+        """The runs whose session no experiment assigned."""
+        mask = self.prob_micro != ASSIGNED
+        return self if mask.all() else self.where(mask)
+
 
 @dataclass(frozen=True, kw_only=True)
 class SessionRuns(_Columns):
-    """Runs whose class a coin decided, with the sessions they are of.
+    """Runs whose class a coin decided, with the sessions they are of; none of a session that was assigned.
 
     ``session`` numbers the sessions; a run without one has a number of its own. ``draw`` numbers the draws; a draw
     that several runs share has one number. ``hour``, ``prob_micro``, ``tokens``, ``duration_ms`` and ``bill_pico``

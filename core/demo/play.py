@@ -282,6 +282,8 @@ class _Plan:
 
     def add(self, demo_run: DemoRun) -> None:
         run = demo_run.run
+        if run.selection is not None and run.selection.experiment is not msgspec.UNSET:
+            return
         if run.run_class in {"baseline", "selected"} and run.status == "completed" and run.usage is not None:
             by_class = self.sums.setdefault((run.model, run.channel), {"baseline": [], "selected": []})
             by_class[run.run_class].append(demo_run.expected_tokens)

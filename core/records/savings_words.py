@@ -37,6 +37,7 @@ _MONEY: Final[Mapping[tuple[str, bool], str]] = {
 NEW_POLICY: Final = (
     "It begins a policy: the headline of savings begins again. An undo returns to the present one."
 )
+LEFT_OUT: Final = "are of assigned sessions of experiments, and are left out"
 OUTCOME_WORDS: Final[Mapping[str, str]] = {
     "as_much": "as much",
     "less": "less, proven",
@@ -97,6 +98,15 @@ def savings_facts(
         *(("costs more", f"{part_of(one)}: {loss_words(one)}") for one in losses),
         ("compared", runs_compared),
     ]
+
+
+def assigned_words(n_runs: int, share: float) -> str:
+    """Return the share of runs that savings leave out as those of experiments; "" without any.
+
+    >>> assigned_words(40, 0.125)
+    '12.5% of the runs (40) are of assigned sessions of experiments, and are left out'
+    """
+    return f"{100 * share:.1f}% of the runs ({n_runs:,}) {LEFT_OUT}" if n_runs else ""
 
 
 def outcome_words(outcome: Outcomes) -> str:

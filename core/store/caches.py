@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from core.columns import DECLARED_COIN, HELD_COIN, UNKNOWN
+from core.columns import ASSIGNED, DECLARED_COIN, HELD_COIN, UNKNOWN
 from core.records.arm import MICRO
 from core.records.evidence import INCLUDED, NAMED, OBSERVED, REFERENCED, RETRACTED
 from core.records.times import DAY_HOURS, HOUR_MS
@@ -41,8 +41,8 @@ CHUNK: Final = 2_000
 _Item = TypeVar("_Item")
 
 _RUN_SQL: Final = (
-    "SELECT run_no, revision, at_ms, class, model, channel, status, outcome, tokens, duration_ms, choice, import_no"
-    f" FROM run WHERE learner_id = ? AND revision <= ? AND {ACTIVE} AND run_no IN ({{}})"
+    "SELECT run_no, revision, at_ms, class, model, channel, status, outcome, tokens, duration_ms, choice, import_no,"
+    f" session_key FROM run WHERE learner_id = ? AND revision <= ? AND {ACTIVE} AND run_no IN ({{}})"
 )
 _OUTCOME_SQL: Final = "SELECT run_no, arm_no, flags FROM outcome WHERE learner_id = ? AND run_no IN ({})"
 _LEDGER: Final = (
@@ -79,19 +79,23 @@ def rollup_facts(facts: Facts, run_nos: Sequence[int] = (), loose: Sequence[int]
     return rollup
 
 
-def run_facts(row: Row) -> RunFacts:
-    """Return the facts of a row: time, class, model, channel, status, outcome, tokens, duration, choice, import."""
+def run_facts(row: Row, key: int | None = None) -> RunFacts:
+    """Return the facts of a row: time, class, model, channel, status, outcome, tokens, duration, choice, import.
+
+    ``key`` is the number of its session.
+    """
     *plain, stored, import_no = row
-    if stored is None:
-        return RunFacts._make((*plain, UNKNOWN, False))
-    choice = _CHOICE.decode(stored)
-    return RunFacts._make((*plain, _coin(choice, import_no), choice.truncated))
+    choice = None if stored is None else _CHOICE.decode(stored)
+    coin = UNKNOWN if choice is None else _coin(choice, import_no)
+    return RunFacts._make(
+        (*plain, ASSIGNED if key == ASSIGNED else coin, choice is not None and choice.truncated)
+    )
 
 
 def _coin(choice: Choice, import_no: int) -> int:
     """Return the baseline probability in millionths; imported it has `DECLARED_COIN` more, of a hold `HELD_COIN`."""
     if choice.experiment is not msgspec.UNSET:
-        return UNKNOWN  # no coin was tossed
+        return ASSIGNED
     kind = (DECLARED_COIN if import_no else 0) + (HELD_COIN if choice.is_held else 0)
     return prob_micro(choice.baseline_prob) + kind
 
@@ -145,7 +149,7 @@ def _rollup_runs(rollup: Rollup, facts: Facts, run_nos: Sequence[int]) -> None:
         outcomes, ledger = beside()
     facts.epochs.load({arm_no for _, arm_no, _ in outcomes})
     for row in runs.values():
-        rollup.add_run(run_facts(row[1:]))
+        rollup.add_run(run_facts(row[1:-1], row[-1]))
     flags_of: dict[tuple[int, int], int] = {}
     for run_no, arm_no, flags in outcomes:
         flags_of[run_no, arm_no] = flags

@@ -61,7 +61,7 @@ from core.store.subjects import SUBJECTS, Kind, described_layers, subject_states
 from core.store.tables import ACTS, EVALUATION_KEY, NUMBERED, metadata
 from core.store.transaction import BY_IMPORT, TAKEN, Snapshot, base_of
 from core.store.trials import missing_sessions
-from core.store.version import UNLIKE_RETRACTED, session_key
+from core.store.version import ASSIGNED_SESSIONS, UNLIKE_RETRACTED, session_key
 
 _EVER: Final = 1 << 62
 PASSES: Final = 3
@@ -326,11 +326,12 @@ def _weighed(snapshot: Snapshot) -> Iterator[Difference]:
 
 def _in_sessions(snapshot: Snapshot) -> Iterator[Difference]:
     """Runs are kept under the number of their session."""
+    assigned = {*snapshot.column(ASSIGNED_SESSIONS)}
     for run_no, *known, stored in snapshot.each(
         "SELECT run_no, class, session, choice, session_key FROM run WHERE learner_id = ? AND revision <= ?",
         [snapshot.revision],
     ):
-        key = session_key(run_no, *known)
+        key = session_key(run_no, *known, is_assigned=known[1] in assigned)
         if key != stored:
             yield Difference("run", str(run_no), f"session key {stored}", f"session key {key}")
 

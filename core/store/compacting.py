@@ -81,7 +81,7 @@ _USED: Final = "SELECT outcome, at_ms, revision, uid, trace FROM run WHERE learn
 _DECIDED: Final = (
     "SELECT run_no, session_key, at_ms, choice, import_no, class, coalesce(model, ''), coalesce(channel, ''), status,"
     f" outcome, coalesce(tokens, {UNKNOWN}), coalesce(duration_ms, {UNKNOWN}), coalesce(bill_pico, {UNKNOWN}),"
-    " bill_marks, reward FROM run WHERE learner_id = ? AND session_key IS NOT NULL AND outcome <> 'empty'"
+    " bill_marks, reward FROM run WHERE learner_id = ? AND session_key >= 0 AND outcome <> 'empty'"
     " AND run_no IN ({})"
 )
 _OBSERVED: Final = (

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
+from core.columns import ASSIGNED
 from core.errors import NotFound, UnknownAct, UnknownExecution
 from core.records.actor import IN_BROWSER
 from core.records.ledger_lines import LEFT_OUT
@@ -616,12 +617,20 @@ def _rename_sessions(txn: Transaction, scope: Scope, sessions: Mapping[str, str]
     """Replace names of sessions by numbers in every table; clusters stay the same."""
     n_renamed = 0
     for name, number in sessions.items():
-        runs = txn.rows("SELECT run_no, class, choice FROM run WHERE learner_id = ? AND session = ?", [name])
+        runs = txn.rows(
+            "SELECT run_no, class, session_key FROM run WHERE learner_id = ? AND session = ?", [name]
+        )
         txn.connection.many(
             "UPDATE run SET session = ?, session_key = ?, changed = ? WHERE learner_id = ? AND run_no = ?",
             [
-                (number, session_key(run_no, run_class, number, choice), txn.revision, txn.learner_id, run_no)
-                for run_no, run_class, choice in runs
+                (
+                    number,
+                    session_key(run_no, run_class, number, is_assigned=key == ASSIGNED),
+                    txn.revision,
+                    txn.learner_id,
+                    run_no,
+                )
+                for run_no, run_class, key in runs
             ],
         )
         txn.set_row("execution", "session = ?", [name], session=number)

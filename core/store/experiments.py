@@ -32,10 +32,13 @@ from core.records.limits import shown
 from core.records.run import Run
 from core.records.times import HOUR_MS
 from core.records.trial import TrialSide
+from core.store.caches import shifting
 from core.store.engine.dialect import ACTIVE
 from core.store.erased import Erased
 from core.store.provenance import of_trials
+from core.store.staging import spoil
 from core.store.transaction import Byline, Facts, Snapshot, Transaction
+from core.store.version import assigned_among, session_key
 
 _COIN_BYTES: Final = 8
 _LOOKS: Final = 60
@@ -152,16 +155,40 @@ def add_experiment(txn: Transaction, line: ExperimentLine, byline: Byline, *, se
 
 def add_assignment(txn: Transaction, line: AssignmentLine, byline: Byline) -> int:
     """Append the assignment of a session or run, and return its number."""
-    return txn.append_fact(
+    spoil(txn)
+    number = txn.append_fact(
         "assignment",
         byline,
         experiment_no=_number_of(txn, line.of),
-        session=txn.erased.session(line.session) or line.session,
+        session=(session := txn.erased.session(line.session) or line.session),
         run=line.run,
         side=line.side,
         chance_micro=line.chance_micro,
         n_fitting=line.n_fitting,
     )
+    _leave_out(txn, {session})
+    return number
+
+
+def settle_assignments(txn: Transaction, numbers: Sequence[int]) -> None:
+    """Leave the runs of assigned sessions out of savings, as the state of some assignments is now."""
+    sql = "SELECT session FROM assignment WHERE learner_id = ? AND assignment_no IN ({})"
+    _leave_out(txn, txn.distinct_in(sql, numbers))
+
+
+def _leave_out(txn: Transaction, sessions: Collection[str]) -> None:
+    """Mark the runs of sessions as assigned or not, and update the caches."""
+    rows = txn.rows_in(
+        "SELECT session_key, run_no, class, session, choice FROM run WHERE learner_id = ?"
+        " AND session IN ({}) AND revision <= ?",
+        sorted({*sessions} - {""}),
+        [txn.revision],
+    )
+    assigned = assigned_among(txn, {session for *_, session, _ in rows})
+    keys = [(key, run[0], session_key(*run, is_assigned=run[2] in assigned)) for key, *run in rows]
+    changed = [(key, txn.learner_id, run_no) for before, run_no, key in keys if key != before]
+    with shifting(txn, [run_no for *_, run_no in changed]):
+        txn.connection.many("UPDATE run SET session_key = ? WHERE learner_id = ? AND run_no = ?", changed)
 
 
 def _number_of(facts: Facts, line_id: str) -> int:
@@ -410,6 +437,7 @@ def assign_recorded(txn: Transaction, runs: Sequence[RecordedSide]) -> None:
         ):
             sided = Sided(assigned, start.fact.number, start.plan.ends_ms, is_new=True)
             assign(txn, sided, session=session, run="" if session else uid, at_ms=at_ms)
+            _leave_out(txn, {name})
 
 
 def _is_by(start: Started, unit: str, side: TrialSide, chance_micro: int) -> bool:
@@ -430,6 +458,7 @@ def assign_started(txn: Transaction, sessions: Iterable[tuple[str, int, Assigned
         if at_ms < start.plan.ends_ms and (start.stop is None or at_ms <= start.stop.at_ms):
             sided = Sided(assigned, start.fact.number, start.plan.ends_ms, is_new=True)
             assign(txn, sided, session=session, at_ms=at_ms)
+            _leave_out(txn, {_name(txn, session)})
 
 
 def assign_imported(txn: Transaction, import_no: int) -> None:
@@ -447,6 +476,8 @@ def assign_imported(txn: Transaction, import_no: int) -> None:
         for carried in [_CARRYING.decode(choice)]
     ]
     assign_recorded(txn, sorted(runs, key=lambda one: (one.at_ms or 0, one.uid)))
+    last = txn.number("assignment", 0)
+    settle_assignments(txn, range(last - txn.n_numbered("assignment"), last))
 
 
 class _Carrying(msgspec.Struct, frozen=True):

@@ -37,7 +37,13 @@ from core.store.evaluations import (
     read_evaluation,
     settle_evaluations,
 )
-from core.store.experiments import add_assignment, add_experiment, assignment_lines, experiment_lines
+from core.store.experiments import (
+    add_assignment,
+    add_experiment,
+    assignment_lines,
+    experiment_lines,
+    settle_assignments,
+)
 from core.store.ledger import moving_reward, read_reward, reward_lines, reward_payload, reward_reply
 from core.store.notes import (
     add_choice,
@@ -312,6 +318,7 @@ _ALL: Final = (
     Exchanged(
         table="assignment",
         example="assignment-1",
+        settled=settle_assignments,
         belongs_to=("experiment",),
         line=AssignmentLine(
             id="elsewhere/assignment-1",

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from core.columns import ASSIGNED
 from core.errors import ArmscopeError, StoreAway, StoreError
 from core.records.learner import LearnerSettings
 from core.records.run import Phase
@@ -60,7 +61,7 @@ _COMPARED: Final = (
     "SELECT learner_id,"
     " sum(CASE WHEN class = 'baseline' THEN n ELSE 0 END), sum(CASE WHEN class = 'baseline' THEN tokens ELSE 0 END),"
     " sum(CASE WHEN class = 'selected' THEN n ELSE 0 END), sum(CASE WHEN class = 'selected' THEN tokens ELSE 0 END)"
-    " FROM usage_day WHERE learner_id IN ({}) AND class IN ('baseline', 'selected')"
+    f" FROM usage_day WHERE learner_id IN ({{}}) AND class IN ('baseline', 'selected') AND prob_micro <> {ASSIGNED}"
     " AND bucket >= 0 AND outcome <> 'empty' GROUP BY learner_id, model, channel, prob_micro"
     " HAVING min(class) <> max(class)"
 )

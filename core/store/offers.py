@@ -28,7 +28,7 @@ from core.store.provenance import attributed, no_trial, run_sources
 from core.store.rollup import prob_micro
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
-from core.store.version import named_key, read_version
+from core.store.version import ASSIGNED_SESSIONS, named_key, read_version
 
 _ARM: Final = insert_into("offer_arm", "learner_id", "arm_no", "offer_no")
 _WAITING: Final = (
@@ -41,10 +41,14 @@ _WAITING: Final = (
 )
 
 _OPEN: Final = "learner_id = ? AND choice <> ''"
-_BY_COIN: Final = "learner_id = ? AND choice = '' AND class IN ('baseline', 'selected')"
-_ENDED_HOLDS: Final = f"SELECT class, used_ms, seed FROM hold WHERE {_BY_COIN} AND {no_trial('hold.session')}"
-_ENDED_OFFERS: Final = (
-    f"SELECT class, at_ms, run_no FROM offer WHERE {_BY_COIN} AND {no_trial('offer.session')} AND session NOT IN"
+_BY_COIN: Final = "learner_id = ? AND class IN ('baseline', 'selected')"
+_UNASSIGNED: Final = f"session NOT IN ({ASSIGNED_SESSIONS})"
+_HOLDS: Final = (
+    f"SELECT class, used_ms, seed FROM hold WHERE {_BY_COIN} AND {no_trial('hold.session')} AND {_UNASSIGNED}"
+)
+_OFFERS: Final = (
+    f"SELECT class, at_ms, run_no FROM offer WHERE {_BY_COIN} AND {no_trial('offer.session')} AND {_UNASSIGNED}"
+    " AND session NOT IN"
     " (SELECT session FROM hold WHERE learner_id = ?)"
 )
 
@@ -165,8 +169,8 @@ def offer_counts(facts: Facts) -> OfferCounts:
     return OfferCounts(0, 0) if row is None else OfferCounts(*row)
 
 
-class EndedSelection(NamedTuple):
-    """A selection of a hold or offer that ended: its class, last use, and draw.
+class EarlierSelection(NamedTuple):
+    """A selection of a hold or offer: its class, last use, and draw. A day after that use it has ended.
 
     ``has_run`` of an offer: whether a run was made of it; the runs of a hold have its draw.
     """
@@ -177,18 +181,18 @@ class EndedSelection(NamedTuple):
     has_run: bool
 
 
-def ended_selections(facts: Facts) -> list[EndedSelection]:
-    """Return the selections of ended holds, and of ended offers of other sessions, whose class a coin decided.
+def earlier_selections(facts: Facts) -> list[EarlierSelection]:
+    """Return the selections of holds, and of offers of other sessions, whose class a coin decided.
 
-    Those of a trial's sessions are left out, as their runs are.
+    Those of sessions of trials and experiments are left out, as their runs are.
     """
     holds, offers = facts.together(
-        lambda: facts.rows(_ENDED_HOLDS, [facts.learner_id]),
-        lambda: facts.rows(_ENDED_OFFERS, [facts.learner_id] * 2),
+        lambda: facts.rows(_HOLDS, [facts.learner_id] * 2),
+        lambda: facts.rows(_OFFERS, [facts.learner_id] * 3),
     )
     return [
-        *(EndedSelection(of, at_ms, named_key(seed), has_run=False) for of, at_ms, seed in holds),
-        *(EndedSelection(of, at_ms, UNKNOWN, has_run=run_no > 0) for of, at_ms, run_no in offers),
+        *(EarlierSelection(of, at_ms, named_key(seed), has_run=False) for of, at_ms, seed in holds),
+        *(EarlierSelection(of, at_ms, UNKNOWN, has_run=run_no > 0) for of, at_ms, run_no in offers),
     ]
 
 

@@ -46,6 +46,7 @@ from core.store.version import (
     BILL,
     COLUMNS,
     Version,
+    assigned_among,
     bill_in_force,
     generation_of,
     goes_on,
@@ -423,28 +424,39 @@ def _insert(
     rows = []
     has_trials = txn.number("trial", 0) > 1  # else no session is of one
     kinds = [(one.run.uid, *session_of(stored.version.columns)[:2]) for one, stored in fresh]
+    assigned = assigned_among(txn, [session for *_, session in kinds])
+    keys = [
+        session_key(run_no, *known, is_assigned=known[1] in assigned)
+        for run_no, known in enumerate((session_of(stored.version.columns) for _, stored in fresh), first)
+    ]
     of_trial = of_trials(txn, [(*one[:2], one[2] if has_trials else None) for one in kinds])
     for run_no, (judged, (version, trace, digest, *_)) in enumerate(fresh, first):
         run = judged.run
         standing = 2 if run.uid in of_trial else 1
         head = (run_no, run.uid, run.rank, trace, digest, import_no, txn.revision, standing, txn.revision)
         bill = bill_in_force(version, txn.settings.prices)
-        rows.append((*head, session_key(run_no, *session_of(version.columns)), *bill, *version.columns))
+        rows.append((*head, keys[run_no - first], *bill, *version.columns))
     txn.connection.insert("run", _ROW, txn.learner_id, chain.from_iterable(rows))
     txn.chain.add("run", [_covered_in(row) for row in rows])
     txn.note_run(fresh[0][0].run.uid)
     write_parts(txn, [(run_no, stored.version) for run_no, (_, stored) in enumerate(fresh, first)])
-    counted = [(judged, stored.version) for judged, stored in fresh if judged.run.uid not in of_trial]
+    counted = [
+        (judged, stored.version, key)
+        for (judged, stored), key in zip(fresh, keys, strict=True)
+        if judged.run.uid not in of_trial
+    ]
     apply(txn, _rollup_new(txn, counted, import_no))
     return of_trial
 
 
-def _rollup_new(txn: Transaction, fresh: Sequence[tuple[Judged, Version]], import_no: int) -> Rollup:
+def _rollup_new(
+    txn: Transaction, fresh: Sequence[tuple[Judged, Version, int | None]], import_no: int
+) -> Rollup:
     """Return the sums of new runs; those of one hour with the same inventory are added together."""
     rollup = Rollup()
     groups: dict[tuple[int, int, tuple[str, ...]], list[Judged]] = defaultdict(list)
-    for judged, version in fresh:
-        rollup.add_run(run_facts((*_usage_row(version.columns), import_no)))
+    for judged, version, key in fresh:
+        rollup.add_run(run_facts((*_usage_row(version.columns), import_no), key))
         if version.flags:
             run = judged.run
             groups[id(run.inventory), hour_of(run.ended_at_ms), run.unobserved].append(judged)

@@ -301,7 +301,7 @@ class _Beyond(Snapshot):
         self.learner_id = learner_id
         self.staged = staged
         self.settings = settings_of(connection, learner_id)
-        self.shows_words = self.shows_texts = True
+        self.shows_words = self.shows_texts = self.has_experiments = True
         self.revision = _EVER
         self.epochs = _ImportSegments(staged.revision)
 

@@ -321,7 +321,9 @@ run = _bulk(
     _int("import_no"),  # 0: recorded directly
     _int("revision"),
     _int("standing"),  # 0: every import that brought it is undone; 2: active, and of a trial
-    _maybe_int("session_key"),  # its session as a number that says nothing of it; NULL: no coin decided
+    _maybe_int(
+        "session_key"
+    ),  # its session as a number that says nothing of it; NULL: no coin decided; -2: assigned
     _maybe_int("bill_pico"),  # its cost in 10^-12 dollars at the prices of its time; NULL: unknown
     _int("bill_marks", default=0),  # bits of the cost: 1 estimated, 2 at least
     _changed(),
@@ -1292,7 +1294,7 @@ def _usage(name: str, unit: str) -> Table:
             Column(kind, Text, primary_key=True, nullable=False)
             for kind in ("class", "model", "channel", "status", "outcome")
         ),
-        _key("prob_micro"),  # with which the coin made a baseline run; -1: none was stored
+        _key("prob_micro"),  # with which the coin made a baseline run; -1: none was stored; -2: assigned
         _key("bucket"),
         _int("n"),
         _int("n_truncated"),

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from core.columns import UNKNOWN
+from core.columns import ASSIGNED, UNKNOWN
 from core.errors import StoreUnusable
 from core.records.bill import OWNERS, PARTS, UNKNOWN_BILL, Bill, ModelPrices, Spent, bill_of, disjoint
 from core.records.evidence import OBSERVATION, OBSERVED, REFERENCED, RETRACTED, Judged
@@ -90,7 +90,11 @@ _SESSION: Final = COLUMNS.index("session")
 
 _DECIDED: Final = frozenset({"baseline", "selected"})
 _HELD: Final = "held_since_ms"
-_ASSIGNED: Final = '"experiment":'
+_OF_EXPERIMENT: Final = '"experiment":'
+ASSIGNED_SESSIONS: Final = (
+    f"SELECT session FROM assignment WHERE learner_id = ? AND session <> '' AND undone = 0 AND {ACTIVE}"
+)
+"""Names of sessions that an experiment assigned."""
 _KEYS: Final = (1 << 63) - 1
 _GOLDEN: Final = 0x9E3779B97F4A7C15
 
@@ -477,16 +481,29 @@ def renamed(version: Version, name: Callable[[str | None], str | None]) -> Versi
     return msgspec.structs.replace(version, columns=columns)
 
 
-def session_key(run_no: int, run_class: object, session: object, choice: object = None) -> int | None:
+def assigned_among(facts: Facts, sessions: Iterable[object]) -> set[object]:
+    """Return those of some sessions that an experiment assigned."""
+    if not facts.has_experiments:
+        return set()
+    return facts.distinct_in(
+        f"{ASSIGNED_SESSIONS} AND session IN ({{}})", sorted({*sessions} - {None}, key=str)
+    )
+
+
+def session_key(
+    run_no: int, run_class: object, session: object, choice: object = None, *, is_assigned: bool = False
+) -> int | None:
     """Return the session of a run whose class a coin decided, as a number; a run without a session is its own.
 
-    No coin decides in a session that an experiment assigned.
+    It is `ASSIGNED` where an experiment assigned the session, or the selection of the run.
 
     Runs of one hold are one session, though none was named when they were recorded.
 
     Numbers are spread over 0 to 2**63 - 1 independent of names: the lowest of them are a random sample of sessions.
     """
-    if run_class not in _DECIDED or _ASSIGNED in str(choice):
+    if is_assigned or _OF_EXPERIMENT in str(choice):
+        return ASSIGNED
+    if run_class not in _DECIDED:
         return None
     if session not in (None, ""):
         return named_key(str(session))
@@ -612,11 +629,12 @@ def put(txn: Facts, run_no: int, version: Version) -> None:
         txn.connection.run(f"DELETE FROM {table} WHERE learner_id = ? AND run_no = ?", key)
     drop_texts(txn, [run_no])
     assignments = ", ".join(f"{name} = ?" for name in (*COLUMNS, "session_key", *BILL))
+    is_assigned = bool(assigned_among(txn, [version.columns[_SESSION]]))
     txn.connection.run(
         f"UPDATE run SET {assignments} WHERE learner_id = ? AND run_no = ?",
         [
             *version.columns,
-            session_key(run_no, *session_of(version.columns)),
+            session_key(run_no, *session_of(version.columns), is_assigned=is_assigned),
             *bill_in_force(version, txn.settings.prices),
             *key,
         ],

@@ -205,7 +205,13 @@ def _savings(facts: Facts) -> Section:
     saved = facts.savings
     query, title = facts.questions["savings"], "Savings"
     if saved.overall.saved_percent.value is None:
-        return Section(title=title, query=query, sentence=gain_sentences.headline(saved))
+        assigned = sentences.assigned_words(saved.assigned_runs, saved.assigned_share)
+        return Section(
+            title=title,
+            query=query,
+            sentence=gain_sentences.headline(saved),
+            lines=(assigned.strip(),) if assigned else (),
+        )
     rate, n_arms = facts.frame.settings.baseline_rate, facts.frame.n_arms
     return Section(
         title=title,

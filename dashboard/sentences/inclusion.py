@@ -10,6 +10,7 @@ from core.maths.statistics.inclusion import Chance
 from core.records.judgement import Judgement
 from dashboard import wording
 from dashboard.sentences.judgement import interval
+from dashboard.sentences.savings import assigned_words
 from dashboard.wording import Words
 
 
@@ -58,7 +59,7 @@ def _mean_words(one: Judgement, year_of_ms: int | None) -> Words:
 def worth_note(chance: Chance, inclusion: Inclusion) -> Words:
     """Among whose candidates, and how break-even was found."""
     limits = f" Limits of their prompts: {limits_words(chance.limits)}." if chance.limits else ""
-    offered = f"{_offered(chance, inclusion)}{limits}"
+    offered = f"{_offered(chance, inclusion)}{limits}{assigned_words(*inclusion.assigned)}"
     if chance.break_even_mean is None:
         return Words(offered)
     return Words(
@@ -100,6 +101,7 @@ def chances_note(inclusion: Inclusion, arms: Sequence[str]) -> Words:
     words = (
         f"Chance of inclusion: how likely the arm is picked, simulated on {_runs(inclusion)}."
         f"{' Limits of their prompts: ' if limits else ''}{'; '.join(limits)}{'.' if limits else ''}"
+        f"{assigned_words(*inclusion.assigned)}"
     )
     n_excluded = sum(inclusion.arms[arm].no_break_even == "excluded" for arm in arms)
     n_missing = sum(inclusion.arms[arm].no_break_even == "not_offered" for arm in arms)

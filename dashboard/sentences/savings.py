@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from core.maths.statistics.savings import Comparison, Estimate, Missing, MoneySaved, Savings, TotalSaved
+from core.records import savings_words
 from core.records.currency import mean_decimals
 from core.records.saving import Outcomes, WeekSaved
 from dashboard import wording
@@ -115,7 +116,14 @@ def savings_numbers(saved: Savings) -> Words:
         if n_left
         else "None is left out."
     )
-    return f"{wording.capital(groups(saved.overall))} were compared{counted}. {left}"
+    assigned = assigned_words(saved.assigned_runs, saved.assigned_share)
+    return f"{wording.capital(groups(saved.overall))} were compared{counted}. {left}{assigned}"
+
+
+def assigned_words(n_runs: int, share: float) -> Words:
+    """Return the sentence about runs that are left out as those of experiments, with a space before it; "" = none."""
+    count = f"{wording.percent(share)} of the runs ({wording.count(n_runs)})"
+    return Words(f" {count} {savings_words.LEFT_OUT}." if n_runs else "")
 
 
 def source_formula(overall: Comparison) -> Words:

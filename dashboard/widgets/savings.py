@@ -23,7 +23,7 @@ from dashboard.sentences.gain import blocks, headline
 from dashboard.sentences.money import months_table
 from dashboard.widgets.charts import time_chart
 from dashboard.widgets.fields import choice
-from dashboard.widgets.parts import command, empty, literal_cells, section, small_table
+from dashboard.widgets.parts import command, empty, literal_cells, muted, section, small_table
 from dashboard.wording import Markdown, Words
 
 UNIT: Final = "unit"
@@ -143,6 +143,8 @@ def what_is_missing(saved: Savings) -> None:
     settings = here.frame.settings
     rate = saved.recommended_rate or recommended_rate(here.frame.n_arms) or 0.1
     overall = saved.overall
+    if assigned := sentences.assigned_words(saved.assigned_runs, saved.assigned_share):
+        muted(assigned)
     empty(
         headline(saved),
         "The picture appears here as soon as both groups have at least 2 runs with known token usage.",

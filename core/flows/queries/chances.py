@@ -22,7 +22,8 @@ _SEED = 0
 @dataclass(frozen=True, kw_only=True)
 class Inclusion:
     """Chance of each arm by id. ``of`` names the kind of the ``n_runs`` runs that supply the candidates, at most 25
-    of each of ``n_programs`` programs. ``limits`` are those of each program's runs.
+    of each of ``n_programs`` programs. ``limits`` are those of each program's runs. ``assigned`` are the number
+    of runs that are left out, as an experiment assigned their sessions, and their share of all runs.
     """
 
     arms: Mapping[str, Chance]
@@ -31,6 +32,7 @@ class Inclusion:
     n_simulations: int = 0
     n_programs: int = 1
     limits: tuple[tuple[LimitInForce, ...], ...] = ()
+    assigned: tuple[int, float] = (0, 0.0)
 
     @cached_property
     def chances(self) -> Mapping[str, float]:
@@ -64,6 +66,7 @@ def inclusion_in(snapshot: Snapshot, columns: ArmColumns) -> Inclusion:
         n_simulations=chances.n_simulations,
         n_programs=candidates.n_programs,
         limits=tuple(limits),
+        assigned=reads.assigned_runs(snapshot),
     )
 
 

@@ -17,7 +17,7 @@ from core.maths.statistics.savings.checks import Selections
 from core.records.run_query import EVERYTHING, View
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.store import reads
-from core.store.offers import EndedSelection, ended_selections
+from core.store.offers import EarlierSelection, earlier_selections
 from core.store.reads.sessions import SAMPLED
 from core.store.transaction import Snapshot
 
@@ -37,7 +37,8 @@ def savings(
 class Used(NamedTuple):
     """Usage of a view by hour, class, model, channel and status, the sessions of its span, and unpriced models.
 
-    ``left`` are the selections that ended a day or more before the latest run; none where runs are a sample.
+    The usage has the runs of assigned sessions, too. ``left`` are the selections that ended a day or more before the
+    latest run; none where runs are a sample.
     """
 
     usage: UsageColumns
@@ -49,20 +50,20 @@ class Used(NamedTuple):
 def used_in(snapshot: Snapshot, view: View) -> Used:
     """Return the usage and sessions of a view that savings need."""
     usage, unpriced = snapshot.together(
-        lambda: usage_in(snapshot, view), lambda: reads.unpriced_models(snapshot)
+        lambda: usage_in(snapshot, view), lambda: reads.unpriced_models(snapshot, unassigned=True)
     )
-    is_all = view.since_ms is None and view.until_ms is None and usage.n.sum() <= SAMPLED
-    sessions, ended = snapshot.together(
-        lambda: sessions_in(snapshot, usage, view), lambda: ended_selections(snapshot) if is_all else []
+    is_all = view.since_ms is None and view.until_ms is None and usage.unassigned.n.sum() <= SAMPLED
+    sessions, earlier = snapshot.together(
+        lambda: sessions_in(snapshot, usage, view), lambda: earlier_selections(snapshot) if is_all else []
     )
-    return Used(usage, sessions, unpriced, _left(sessions, ended if sessions.is_all else []))
+    return Used(usage, sessions, unpriced, _left(sessions, earlier if sessions.is_all else []))
 
 
-def _left(sessions: SessionRuns, ended: Sequence[EndedSelection]) -> Selections:
+def _left(sessions: SessionRuns, earlier: Sequence[EarlierSelection]) -> Selections:
     """Return the selections that ended long ago, by class, and those without a run."""
     draws = set(sessions.draw.tolist())
     due_ms = (int(sessions.hour.max(initial=UNKNOWN)) - DAY_HOURS) * HOUR_MS
-    due = [one for one in ended if one.used_ms <= due_ms]
+    due = [one for one in earlier if one.used_ms <= due_ms]
     of = Counter(one.run_class for one in due)
     lost = Counter(one.run_class for one in due if not one.has_run and one.draw not in draws)
     return Selections(n=(of["baseline"], of["selected"]), n_lost=(lost["baseline"], lost["selected"]))
@@ -108,6 +109,7 @@ def savings_in(snapshot: Snapshot, used: Used, n_arms: int) -> savings_of.Saving
 def sessions_in(snapshot: Snapshot, usage: UsageColumns, view: View) -> SessionRuns:
     """Return the sessions of the span for all models and channels. Large spans are sampled."""
     span = {"since_ms": view.since_ms, "until_ms": view.until_ms}
-    whole = reads.usage_columns(snapshot, **span) if view.models or view.channels else usage
+    every = reads.usage_columns(snapshot, **span) if view.models or view.channels else usage
+    whole = every.unassigned
     decided = np.isin(np.array(whole.run_class, dtype=np.str_), ("baseline", "selected"))
     return reads.session_runs(snapshot, int(whole.n[decided].sum()), **span)

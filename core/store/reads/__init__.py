@@ -75,6 +75,7 @@ from core.store.reads.usage import (
     PullsHeld,
     RewardsRead,
     Totals,
+    assigned_runs,
     calls_per_run,
     counts_by_day,
     inclusions_between,

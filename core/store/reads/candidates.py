@@ -9,6 +9,7 @@ requests, with the present beliefs, costs and settings:
   of any class (imports have their inventory, passive runs everything available). Without runs, all arms.
 - **A mean over the sets, not their union**: in the union arms compete that never met. **Only runs that offered the
   arm**: the agent decides the offer, we decide the inclusion. A new arm is not unlikely because older runs lacked it.
+- **Without sessions of experiments**: an assigned session has an arm in or out by its side, not by its draw.
 - **The latest 25**: enough that one odd request does not decide, few enough to follow a changing agent.
 - **Of each program**: where one learner holds the runs of several programs, a busy one would fill the window alone.
   Runs are of one program if their offers are linked by shared arms; no label in a run says so reliably, since one
@@ -38,7 +39,7 @@ from core.records.run import RunClass
 from core.records.run_query import RunFilter
 from core.store.engine.dialect import TEXTS_JOINED
 from core.store.reads.arms import places_by_number
-from core.store.reads.run_pages import newest_runs
+from core.store.reads.run_pages import newest_unassigned
 from core.store.transaction import Snapshot
 from core.store.version import Choice
 
@@ -68,15 +69,15 @@ def candidates(snapshot: Snapshot, columns: ArmColumns) -> CandidateSets:
 
     ``columns`` are of the same moment. Every arm is a candidate where there is no run.
     """
-    chosen = newest_runs(snapshot, RunFilter(classes=_CHOSEN), limit=LATEST_RUNS)
+    chosen = newest_unassigned(snapshot, RunFilter(classes=_CHOSEN), limit=LATEST_RUNS)
     run_filter = RunFilter(classes=_CHOSEN) if chosen else RunFilter()
-    latest = chosen or newest_runs(snapshot, run_filter, limit=LATEST_RUNS)
+    latest = chosen or newest_unassigned(snapshot, run_filter, limit=LATEST_RUNS)
     if not latest:
         return CandidateSets.everything(len(columns))
     at = places_by_number(snapshot, columns)
     offers = _offers(snapshot, latest)
     if len(latest) == LATEST_RUNS and _is_elsewhere(columns, at, offers):
-        latest = newest_runs(snapshot, run_filter, limit=LOOKED_BACK)
+        latest = newest_unassigned(snapshot, run_filter, limit=LOOKED_BACK)
         offers = _offers(snapshot, latest)
     places: list[Ints] = []
     n_runs: list[int] = []

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
-from core.columns import UNKNOWN
+from core.columns import ASSIGNED, UNKNOWN
 from core.records.achieved import solved_word
 from core.records.evidence import INCLUDED, NAMED
 from core.records.limits import LAST_MS
@@ -50,6 +50,8 @@ Kinds = tuple[str, list[Any]]
 """SQL conditions that exclude kinds of runs, with their values."""
 
 _SHOWN_CLASS: Final = f"CASE WHEN {OF_TRIAL} THEN 'trial' ELSE class END"
+_ASSIGNED_KIND: Final = f" AND prob_micro <> {ASSIGNED}"
+_ASSIGNED_RUN: Final = f" AND coalesce(session_key, {UNKNOWN}) <> {ASSIGNED}"
 _LATEST: Final = f"coalesce(max(at_ms), {UNKNOWN})"
 
 
@@ -124,9 +126,13 @@ def page_of(snapshot: Snapshot, result: LookedUp, direction: Direction) -> RunPa
     )
 
 
-def newest_runs(snapshot: Snapshot, run_filter: RunFilter, *, limit: int) -> tuple[int, ...]:
-    """Return numbers of the newest matching runs, newest first, among the first `LOOKED_AT_MOST`."""
-    candidates = islice(_candidates(snapshot, run_filter, View(), None, "older"), LOOKED_AT_MOST)
+def newest_unassigned(snapshot: Snapshot, run_filter: RunFilter, *, limit: int) -> tuple[int, ...]:
+    """Return numbers of the newest matching runs, newest first, among the first `LOOKED_AT_MOST`.
+
+    Runs of sessions that an experiment assigned are left out.
+    """
+    rows = _candidates(snapshot, run_filter, View(), None, "older", unless=(_ASSIGNED_KIND, _ASSIGNED_RUN))
+    candidates = islice(rows, LOOKED_AT_MOST)
     looked_at = _achieving(snapshot, run_filter, candidates)
     return tuple(islice((run_no for _, run_no, fits in looked_at if fits), limit))
 
@@ -174,8 +180,12 @@ def _candidates(
     direction: Direction,
     *,
     n_needed: int = _SOME,
+    unless: tuple[str, str] = ("", ""),
 ) -> Iterator[Row]:
-    """Yield (time, number, whether it matches) of runs in hours with matches; few beyond ``n_needed`` are read."""
+    """Yield (time, number, whether it matches) of runs in hours with matches; few beyond ``n_needed`` are read.
+
+    ``unless`` are further conditions on kinds of runs and on runs.
+    """
     if "trial" in run_filter.classes:  # no rollup knows these runs
         alone = f" AND {OF_TRIAL}" if {*run_filter.classes} == {"trial"} else ""
         source: Kinds = (f"WHERE learner_id = ?1{alone}", [])
@@ -186,6 +196,7 @@ def _candidates(
         return
     in_prompt = arm_no if run_filter.part == "in" else None
     fits, chosen = _fits(run_filter, view, arm_no)
+    fits += unless[1]
 
     def runs_of(hour: int, _: int) -> Iterator[Row]:
         was_in = "SELECT 1 FROM arm_hour WHERE learner_id = ? AND hour = ? AND arm_no = ? AND inclusions > 0 LIMIT 1"
@@ -199,7 +210,8 @@ def _candidates(
         until = min(until, hour_of(cursor.at_ms) + 1)
     elif cursor is not None:
         since = max(since, hour_of(cursor.at_ms))
-    kinds = _kinds(run_filter, view)
+    where, named = _kinds(run_filter, view)
+    kinds = where + unless[0], named
 
     def hours_of(day: int, n: int) -> Iterator[tuple[int, int]]:
         if day == UNKNOWN:

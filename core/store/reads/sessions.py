@@ -120,7 +120,7 @@ _DEFINITIONS: Final = (
 
 _LATEST: Final = (
     f"SELECT session_key, at_ms, n_calls FROM run {BY_TIME} WHERE learner_id = ? AND revision <= ? AND at_ms >= 0"
-    f" AND session_key IS NOT NULL AND session <> '' AND {ACTIVE} AND outcome <> 'empty'"
+    f" AND session_key >= 0 AND session <> '' AND {ACTIVE} AND outcome <> 'empty'"
     " ORDER BY at_ms DESC LIMIT ?"
 )
 

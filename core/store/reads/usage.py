@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from core.columns import UNKNOWN, DayCounts, Ints, MixDays, UsageColumns, ints
+from core.columns import ASSIGNED, UNKNOWN, DayCounts, Ints, MixDays, UsageColumns, ints
 from core.records.arm import MICRO
 from core.records.evidence import INCLUDED, OBSERVATION
 from core.records.run_query import View
@@ -40,13 +40,18 @@ _EVER: Final = 1 << 40
 MODELS_READ: Final = 20_000
 """No rollup keeps the models of sub-agents: so many runs are read for them, the newest."""
 _MODELS: Final = (
-    "SELECT DISTINCT model FROM usage_day WHERE learner_id = ?1 AND tokens > 0 AND model <> ''"
+    "SELECT DISTINCT model FROM usage_day WHERE learner_id = ?1 AND tokens > 0 AND model <> ''{kind}"
     + "".join(
         f" UNION SELECT DISTINCT model FROM {table} WHERE learner_id = ?1 AND model <> ''"
-        f" AND run_no > (SELECT coalesce(max(run_no), 0) - {MODELS_READ} FROM run WHERE learner_id = ?1)"
+        f" AND run_no > (SELECT coalesce(max(run_no), 0) - {MODELS_READ} FROM run WHERE learner_id = ?1){{run}}"
         for table in ("spent", "spent_apart")
     )
 )
+
+_UNASSIGNED: Final = {
+    "kind": f" AND prob_micro <> {ASSIGNED}",
+    "run": f" AND run_no NOT IN (SELECT run_no FROM run WHERE learner_id = ?1 AND session_key = {ASSIGNED})",
+}
 
 _MIX: Final = (
     "SELECT {unit}, model, channel, sum(n) FROM {table} WHERE learner_id = ? AND outcome <> 'empty'"
@@ -246,12 +251,28 @@ def strata(snapshot: Snapshot) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(models), tuple(sorted({channel for _, channel in rows if channel}))
 
 
-def unpriced_models(snapshot: Snapshot) -> tuple[str, ...]:
-    """Return models that spent tokens and have no price, sorted; nothing while no model has one."""
+def unpriced_models(snapshot: Snapshot, *, unassigned: bool = False) -> tuple[str, ...]:
+    """Return models that spent tokens and have no price, sorted; nothing while no model has one.
+
+    ``unassigned``: of sessions that no experiment assigned.
+    """
     prices = snapshot.settings.prices
     if not prices:
         return ()
-    return tuple(sorted(model for model in snapshot.column(_MODELS) if model not in prices))
+    unless = _UNASSIGNED if unassigned and snapshot.has_experiments else {"kind": "", "run": ""}
+    return tuple(sorted(model for model in snapshot.column(_MODELS.format(**unless)) if model not in prices))
+
+
+def assigned_runs(snapshot: Snapshot) -> tuple[int, float]:
+    """Return the number of runs of sessions that an experiment assigned, and their share of all."""
+    sql = f"SELECT sum(n), sum(CASE WHEN prob_micro = {ASSIGNED} THEN n ELSE 0 END) FROM usage_day"
+    rows = (
+        snapshot.rows(f"{sql} WHERE learner_id = ? AND outcome <> 'empty'")
+        if snapshot.has_experiments
+        else []
+    )
+    ((n_runs, n_assigned),) = rows or [(0, 0)]
+    return int(n_assigned or 0), float(n_assigned / n_runs) if n_assigned else 0.0
 
 
 def mix_days(snapshot: Snapshot, since_day: int, until_ms: int | None = None) -> MixDays:

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from core.columns import UNKNOWN, ArmColumns, Bools, DayCounts, Floats, Ints, UsageColumns
+from core.columns import ASSIGNED, UNKNOWN, ArmColumns, Bools, DayCounts, Floats, Ints, UsageColumns
 from core.maths.statistics.savings import Savings, SavingsOverTime, saved_percent_of
 from core.records.arm import MICRO
 from core.records.times import DAY_HOURS
@@ -54,14 +54,17 @@ class DaySeries:
 
 
 def day_series(usage: UsageColumns, saved: SavingsOverTime, counts_by_day: DayCounts | None) -> DaySeries:
-    """Return the activity of each day, from the first to the last with dated runs."""
+    """Return the activity of each day, from the first to the last with dated runs.
+
+    Selected runs are without those of sessions that an experiment assigned.
+    """
     dated = usage.hour != UNKNOWN
     days = usage.hour[dated] // DAY_HOURS
     day = np.arange(days.min(), days.max() + 1) if len(days) else np.array([], dtype=np.int64)
     start = int(day[0]) if len(day) else 0
     classes = np.array(usage.run_class, dtype=np.str_)[dated]
     known = (np.array(usage.status, dtype=np.str_) == "completed")[dated] & (usage.bucket[dated] != UNKNOWN)
-    selected = classes == "selected"
+    selected = (classes == "selected") & (usage.prob_micro[dated] != ASSIGNED)
 
     def count(amount: Ints, rows: Bools) -> Ints:
         added = np.bincount(days[rows] - start, weights=amount[dated][rows], minlength=len(day))
@@ -130,7 +133,7 @@ def key_figures(
     calls_per_run: float | None,
 ) -> tuple[KeyFigure, ...]:
     """Return five figures in the order of `FigureName`."""
-    weeks, overall = _weeks(series.day), saved.overall
+    weeks, overall, compared = _weeks(series.day), saved.overall, usage.unassigned
     figures = (
         _figure("runs", float(usage.n.sum()), weeks, lambda week: _sum_in(series, series.runs, week)),
         _figure(
@@ -145,13 +148,13 @@ def key_figures(
                 "tokens_per_selected_run",
                 overall.selected.mean_tokens,
                 weeks,
-                lambda week: _mean_tokens(_rows_in(usage, week), "selected"),
+                lambda week: _mean_tokens(_rows_in(compared, week), "selected"),
             ),
             _figure(
                 "saved_percent",
                 overall.shown.value,
                 weeks,
-                lambda week: saved_percent_of(_rows_in(usage, week)),
+                lambda week: saved_percent_of(_rows_in(compared, week)),
             ),
         )
     return (

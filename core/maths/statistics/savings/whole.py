@@ -68,7 +68,7 @@ from core.records.saving import (
     SpanSaved,
     WeekSaved,
 )
-from core.records.savings_words import compared, figure, savings_facts
+from core.records.savings_words import assigned_words, compared, figure, savings_facts
 from core.records.status import Money
 from core.records.times import DAY_HOURS
 
@@ -185,6 +185,10 @@ class SavingsFacts:
     losses: tuple[Loss, ...]
     contradicted: bool
     """The headline is proven, and the last 28 days are a proven loss."""
+    assigned_runs: int
+    """Runs of sessions that an experiment assigned; they are in no figure."""
+    assigned_share: float
+    """Their share of all runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,7 +216,12 @@ class Savings(SavingsFacts):
             runs_compared=compared(overall.n_compared, overall.n_uncompared),
             losses=self.losses,
         )
-        return [*facts, ("left out", f"{self.left_out.total:,} runs")]
+        assigned = assigned_words(self.assigned_runs, self.assigned_share)
+        return [
+            *facts,
+            ("left out", f"{self.left_out.total:,} runs"),
+            *([("experiments", assigned)] if assigned else []),
+        ]
 
     def __str__(self) -> str:
         return "\n".join(f"{name:<16}{value}" for name, value in self.facts)
@@ -240,7 +249,8 @@ def savings(
     strata. ``sampled`` are runs with their sessions, all or drawn at random; without them each run counts
     as a session by itself. ``baseline_rate`` is the configured one, ``n_arms`` the size of the inventory, ``priced``
     the models that have a price: savings in money come from the bills of the sampled runs. ``unpriced`` are models of
-    any run without a price, which the result names.
+    any run without a price, which the result names. Runs of sessions that an experiment assigned are counted and take
+    no part.
 
     Parameters
     ----------
@@ -277,6 +287,8 @@ def savings(
     * I. Waudby-Smith and others, *Ann. Stat.* 52, 2024, 2613 (doi:10.1214/24-AOS2408): the interval
       behind a claim.
     """
+    n_runs, usage = int(usage.n.sum()), usage.unassigned
+    n_assigned = n_runs - int(usage.n.sum())
     none = _no_runs(usage)
     of_policy = policies(none if sampled is None else sampled)
     parts = _parts(usage, sampled, of_policy)
@@ -332,6 +344,8 @@ def savings(
         ),
         contradicted=overall.verdict == "proven" and _is_loss(lately),
         lost=Lost(n_selections=left.n, n_lost=left.n_lost, by_share=results[1].difference),
+        assigned_runs=n_assigned,
+        assigned_share=n_assigned / n_runs if n_assigned else 0.0,
     )
 
 
