@@ -458,6 +458,7 @@ def assign_started(txn: Transaction, sessions: Iterable[tuple[str, int, Assigned
         if at_ms < start.plan.ends_ms and (start.stop is None or at_ms <= start.stop.at_ms):
             sided = Sided(assigned, start.fact.number, start.plan.ends_ms, is_new=True)
             assign(txn, sided, session=session, at_ms=at_ms)
+            _leave_out(txn, {_name(txn, session)})
 
 
 def assign_imported(txn: Transaction, import_no: int) -> None:
