@@ -141,7 +141,7 @@ class LaunchedRuns:
         self._sessions = frozenset() if self._folder is None else self._folder.sessions()
         self._selections: dict[str, Selection | None] = {}
         self._sided: dict[tuple[str, str], Selection] = {}
-        self._inventories: dict[tuple[int, str], tuple[Inventory, Inventory]] = {}
+        self._inventories: dict[tuple[int, int], tuple[Inventory, Inventory]] = {}
 
     def chosen(self, run: Run) -> Run:
         """Return a run with the selection of its session, if armscope started it."""
@@ -180,7 +180,7 @@ class LaunchedRuns:
 
     def _inventory(self, inventory: Inventory, selection: Selection) -> Inventory:
         """Return a run's inventory with the skills that the selection put in by name; a session's runs share it."""
-        key = (id(inventory), selection.seed)
+        key = (id(inventory), id(selection))
         if key not in self._inventories:
             present, out = {arm.key for arm in inventory.offered}, frozenset(selection.excluded)
             added = (
