@@ -373,6 +373,7 @@ def experiment_path(context: Context, experiment: ExperimentName) -> tuple[tuple
 
     Each is a number of sessions with its effect. Raises `UnknownAct`.
     """
+    context = _in_demo_time(context)
     with context.reading() as snapshot:
         one = _named(snapshot, experiment)
         sessions, _ = experiment_sessions(snapshot, one.fact.number, one.plan, context.clock())

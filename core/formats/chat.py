@@ -292,6 +292,7 @@ class Segment:
 
     @property
     def messages(self) -> tuple[Spoken, ...]:
+        """The transcript."""
         talk = Talk()
         for message in self.heard:
             message.tell(talk)

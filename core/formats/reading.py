@@ -159,10 +159,12 @@ class SubAgentFiles:
     _shown: dict[str, dict[Path, str]] = field(default_factory=dict)
 
     def add(self, path: Path, file: str, *ids: str) -> None:
+        """Add a file with its shown name."""
         for one in ids:
             self._shown.setdefault(one, {}).setdefault(path, file)
 
     def of(self, one: str) -> Iterable[tuple[Path, str]]:
+        """Return the files of an id."""
         return self._shown.get(one, {}).items()
 
 
@@ -350,6 +352,7 @@ class Reading:
         return whole(pieces, most)
 
     def elements(self, array: bytes | msgspec.Raw) -> Iterator[Piece]:
+        """Yield each element of an array."""
         try:
             elements = self.tolerant(_ELEMENTS, array)
         except UNDECODABLE as error:
@@ -484,6 +487,7 @@ class Document:
         return fields
 
     def elements(self, fields: dict[str, msgspec.Raw] | None = None) -> Iterator[Piece]:
+        """Yield the elements of the list."""
         if self.is_large:
             return self.reading.again(self.listed)
         fields = self.fields() if fields is None else fields

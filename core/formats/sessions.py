@@ -333,6 +333,7 @@ class Session(Order, ABC, Generic[L]):
         self.owners.setdefault(key, run).used[key] = (model, usage)
 
     def add_text(self, prompt: Prompt, text: str) -> None:
+        """Add a text of the agent to a run."""
         self.n_parts += 1 + len(text) // PART_BYTES
         prompt.texts.append(text)
         self.mark(prompt, text.encode(errors="surrogatepass"))

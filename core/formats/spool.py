@@ -63,6 +63,7 @@ class Spool:
 
     @property
     def folder(self) -> Path:
+        """The private folder."""
         if self._folder is None:
             self._folder = TemporaryDirectory(prefix="armscope-")
         return Path(self._folder.name)

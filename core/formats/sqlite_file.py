@@ -81,6 +81,7 @@ class Rows:
         self._n_rows = 0
 
     def gather(self, table: str, column: str, *order: str) -> None:
+        """Gather the rows of a table."""
         most, of_table = self._reading.limits, self._numbers.setdefault(table, {})
         ordered = ", ".join((column, *order))
         for key, number in self._database.execute(f"SELECT {column}, rowid FROM {table} ORDER BY {ordered}"):
@@ -96,9 +97,11 @@ class Rows:
                 )
 
     def all(self, query: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a query."""
         yield from self._database.execute(query)
 
     def columns(self, table: str) -> list[str]:
+        """Return the names of a table's columns."""
         return [one[0] for one in self._database.execute(f"SELECT * FROM {table} LIMIT 0").description]
 
     def of(self, table: str, key: object) -> Sequence[int]:

@@ -41,6 +41,7 @@ class Unknown:
     unlisted: Counter[str] = field(default_factory=Counter)
 
     def line(self, kind: str) -> None:
+        """Count a line."""
         _count(self.lines, kind)
 
     def block(self, kind: str) -> bool:
@@ -67,6 +68,7 @@ class Unknown:
         )
 
     def remarks(self, file: str) -> Iterator[Remark]:
+        """Yield the remarks about a file."""
         for what, kinds in (
             ("lines", self.lines),
             ("content blocks", self.blocks),

@@ -224,6 +224,7 @@ def take_back(record: Record, plans: Sequence[Plan], folder: Path, now_ms: int) 
 
 
 def records(folder: Path) -> list[Record]:
+    """Return the records in a folder by their numbers."""
     paths = sorted(folder.glob("[0-9]*.json")) if folder.is_dir() else []
     return [_loaded(path) for path in paths]
 

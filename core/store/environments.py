@@ -163,11 +163,13 @@ class Changes:
         self._kinds: Counter[Kind] = Counter()
 
     def take(self, counted: Counted) -> None:
+        """Take episodes away."""
         for key, sums in counted.days.items():
             self._sums[key] = self._sums[key].minus(sums)
         self._kinds.subtract(counted.kinds)
 
     def add(self, counted: Counted) -> None:
+        """Add episodes."""
         for key, sums in counted.days.items():
             self._sums[key] = self._sums[key].plus(sums)
         self._kinds.update(counted.kinds)
@@ -243,6 +245,7 @@ def _stored(facts: Facts, environments: Collection[int], days: Collection[int]) 
 
 
 def stored_days(facts: Facts) -> dict[DayKey, EpisodeSums]:
+    """Return the days as they are stored."""
     return dict(
         _read(row) for row in facts.rows(f"SELECT {_DAY}, {_SUMS} FROM environment_day WHERE learner_id = ?")
     )
@@ -337,12 +340,14 @@ def declared_scales(facts: Facts) -> Mapping[int, Scale]:
 
 
 def environment_no_of(facts: Facts, name: str) -> int | None:
+    """Return the number of a known environment."""
     return facts.scalar(
         int, "SELECT environment_no FROM environment WHERE learner_id = ? AND name = ?", [name]
     )
 
 
 def sums_of_environment(facts: Facts, environment_no: int) -> EpisodeSums:
+    """Return the sums of an environment's episodes."""
     sums = EpisodeSums()
     for row in facts.rows(
         f"SELECT {_DAY}, {_SUMS} FROM environment_day WHERE learner_id = ? AND environment_no = ?",

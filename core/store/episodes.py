@@ -513,6 +513,7 @@ def _sources(facts: Facts, numbers: Sequence[int]) -> dict[int, list[Source]]:
 
 
 def episodes_of_import(facts: Facts, import_no: int) -> list[int]:
+    """Return the episodes of an import."""
     return facts.column(
         "SELECT no FROM provenance WHERE learner_id = ? AND kind = 'episode' AND import_no = ? ORDER BY no",
         [import_no],

@@ -77,6 +77,7 @@ class Erased:
 
     @classmethod
     def of(cls, connection: Connection, learner_id: int) -> Erased:
+        """Return the erased content of a learner."""
         rows = [
             one for (one,) in connection.rows("SELECT digest FROM erased WHERE learner_id = ?", [learner_id])
         ]
@@ -86,6 +87,7 @@ class Erased:
         return cls(bytes.fromhex(key), frozenset(one for one in rows if not one.startswith(f"{_KEY} ")))
 
     def digest(self, kind: Remembered, name: str) -> str:
+        """Return the digest of a name."""
         assert self.key is not None  # noqa: S101 - the first erasure makes a key
         normalised = name.lower() if kind == "execution" else name
         # One for both kinds of a session, so that it has one number whichever way its name went.

@@ -100,6 +100,7 @@ def reopen_import(txn: Transaction, act: str) -> Reopened | None:
 
 
 def finish_import(txn: Transaction, number: int, summary: str) -> None:
+    """Note what the import came to."""
     txn.set_row("import", "import_no = ?", [number], summary=summary)
 
 

@@ -256,12 +256,14 @@ def _held(connection: Connection, learner_id: int) -> list[Link]:
 
 
 def last_link(connection: Connection, learner_id: int) -> Link | None:
+    """Return the latest link of a learner."""
     held = _held(connection, learner_id)
     row = connection.row(f"{_LINKS} DESC LIMIT 1", [learner_id])
     return held[-1] if held else None if row is None else Link(*row)
 
 
 def link_numbered(connection: Connection, learner_id: int, link_no: int) -> Link | None:
+    """Return the link of a number."""
     row = connection.row(f"{_LINKS_OF} AND link_no = ?", [learner_id, link_no])
     if row is not None:
         return Link(*row)

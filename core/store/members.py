@@ -130,6 +130,7 @@ def member_by_name(facts: Facts, name: str) -> MemberMatch | None:
 
 
 def member_by_number(facts: Facts, member_no: int) -> MemberMatch | None:
+    """The member of a number."""
     return _one(facts, "member_no = ?", [member_no])
 
 
@@ -183,6 +184,7 @@ def _members_of(facts: Facts, rows: Sequence[Row]) -> list[MemberMatch]:
 
 
 def is_bridge(facts: Facts, token_no: int) -> bool:
+    """Return whether a token is a bridge."""
     return facts.count_of("SELECT is_bridge FROM token WHERE learner_id = ? AND token_no = ?", [token_no]) > 0
 
 
@@ -199,6 +201,7 @@ def add_sender(txn: Transaction, channel: str, sender: str, member_no: int) -> N
 
 
 def remove_sender(txn: Transaction, channel: str, sender: str) -> None:
+    """Remove a sender."""
     txn.run(
         "DELETE FROM bridge_sender WHERE learner_id = ? AND channel = ? AND sender = ?", [channel, sender]
     )
@@ -210,6 +213,7 @@ def forget_senders(txn: Transaction, member_no: int) -> None:
 
 
 def member_of_sender(facts: Facts, channel: str, sender: str) -> MemberMatch | None:
+    """The member who speaks as a sender."""
     row = facts.row(
         "SELECT member_no FROM bridge_sender WHERE learner_id = ? AND channel = ? AND sender = ?",
         [channel, sender],
@@ -291,6 +295,7 @@ def tokens_of_member(facts: Facts, member_no: int) -> tuple[TokenRow, ...]:
 
 
 def revoke_token(txn: Transaction, token_id: str) -> None:
+    """Revoke a token for good."""
     txn.set_row(
         "token", "token_no = ? AND revoked_ms = 0", [_number(token_id)], revoked_ms=max(txn.now_ms, 1)
     )

@@ -59,6 +59,7 @@ _REPLIES: Final = (
 
 
 def reply_of(txn: Transaction, key: str) -> Reply | None:
+    """Return the present reply of a key."""
     return replies_of(txn, [key]).get(key)
 
 

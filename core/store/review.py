@@ -100,9 +100,11 @@ class Board:
 
     @cached_property
     def states(self) -> Mapping[int, ItemState]:
+        """The state of each item."""
         return {number: self.state(number) for number in self.items}
 
     def state(self, item_no: int) -> ItemState:
+        """Return the state of an item."""
         raters = self.judged.get(item_no, {})
         if len(raters) >= self.queue.n_reviewers:
             return "done"
@@ -246,6 +248,7 @@ def hold_item(txn: Transaction, queue: Queue, item_no: int) -> int:
 
 
 def let_go(txn: Transaction, queue_no: int, item_no: int) -> None:
+    """End the actor's hold of an item."""
     txn.run(f"DELETE FROM review_hold WHERE {_OF_ITEM}", [queue_no, item_no, txn.actor.holder])
 
 
@@ -297,6 +300,7 @@ def write_draft(txn: Transaction, queue_no: int, item_no: int, draft: Draft | No
 
 
 def draft_of(facts: Facts, queue_no: int, item_no: int, actor: str, now_ms: int) -> Draft | None:
+    """Return a reviewer's draft."""
     row = facts.row(
         f"SELECT fields FROM review_draft WHERE {_OF_ITEM} AND until_ms > ?",
         [queue_no, item_no, actor, now_ms],

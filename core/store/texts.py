@@ -180,6 +180,7 @@ class _Own(NamedTuple):
 
 
 def read_texts(facts: Facts, run_no: int) -> StoredTexts | None:
+    """The texts of a run."""
     return _stored(facts, _own(facts, [run_no])).get(run_no)
 
 

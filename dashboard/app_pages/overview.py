@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from core.maths.statistics.overview import Overview
-from dashboard import actions, queries
+from dashboard import queries
 from dashboard.figures import bands as band_figure
 from dashboard.figures.arms import ranked_rows
 from dashboard.figures.bands import bands
@@ -13,14 +13,11 @@ from dashboard.figures.ladder import ladder
 from dashboard.pages import STEPS
 from dashboard.reading import pictured_once, reading
 from dashboard.sentences import overview as sentences
-from dashboard.widgets import trials
+from dashboard.widgets import experiments, trials
 from dashboard.widgets.charts import chart
 from dashboard.widgets.opening import arm_chart
 from dashboard.widgets.overview import attention, carried, changes
 from dashboard.widgets.parts import compacted, link, muted, no_arms, panel, section, sentence, small_table
-from dashboard.widgets.results import result
-
-_MORE_RUNS = 300
 
 
 def page() -> None:
@@ -50,20 +47,7 @@ def page() -> None:
             carried.table(stored)
     if here.frame.is_demo and not here.presenting:
         link(STEPS, "First steps")
-        _play_on()
-
-
-def _play_on() -> None:
-    """Draw the button that adds runs to the demo, so that an experiment on it gets sessions."""
-    if reading().may("ingest"):
-        st.button(
-            f"Play on: {_MORE_RUNS} runs",
-            key="play on",
-            help="Three more days of the demo. An experiment that runs in it gets sessions.",
-            on_click=actions.play_on,
-            args=(_MORE_RUNS,),
-        )
-        result(actions.PLAYED_ON)
+        experiments.play_on()
 
 
 def _learned(overview: Overview) -> None:

@@ -46,6 +46,8 @@ _ACTS: Final[dict[str, Words]] = {
     "keep": Words("Keep"),
     "exclude": Words("Exclude"),
 }
+_MORE_RUNS: Final = 300
+"""Runs that a demo plays on at a click: three days."""
 _SOURCES: Final = {
     "program": "a program",
     "environment": "an environment",
@@ -170,10 +172,27 @@ def state(row: ExperimentRow) -> None:
     section("What now", wording.literal(row.experiment))
     with st.container(border=True, gap="small"):
         st.markdown(_state(row))
+        if row.state == "running":
+            play_on()
         if row.state not in {"read_only", "undone"}:
             _act(row)
         result(actions.EXPERIMENT)
     _history(row)
+
+
+def play_on() -> None:
+    """Draw the button that adds runs to a demo, so that its running experiments get sessions."""
+    here = reading()
+    if here.frame.is_demo and here.may("ingest"):
+        st.button(
+            f"Play on: {_MORE_RUNS} runs",
+            icon=":material/fast_forward:",
+            key="play on",
+            help="Three more days of the demo. Its running experiments get sessions.",
+            on_click=actions.play_on,
+            args=(_MORE_RUNS,),
+        )
+        result(actions.PLAYED_ON)
 
 
 def _state(row: ExperimentRow) -> Markdown:

@@ -26,13 +26,13 @@ def test_as_many_as_asked_for_in_the_order_of_time(n_runs: int, seed: int) -> No
 @given(st.integers(min_value=1, max_value=400), st.integers(min_value=0, max_value=2**32))
 def test_later_requests_follow_at_the_same_pace_with_numbers_of_their_own(n_runs: int, seed: int) -> None:
     since_ms = END_MS + seed
-    found = later_requests(n_runs, np.random.default_rng(seed), since_ms)
-    times, numbers = [request.at_ms for request in found], [request.number for request in found]
+    later = later_requests(n_runs, np.random.default_rng(seed), since_ms)
+    times, numbers = [request.at_ms for request in later], [request.number for request in later]
     assert times == sorted(set(times))
     assert numbers == sorted(set(numbers))
     assert since_ms < times[0]
     assert times[-1] - since_ms < (n_runs / 100 + 1 / 4) * DAY_MS
-    assert not any(request.is_farewell for request in found)
+    assert not any(request.is_farewell for request in later)
 
 
 def test_all_models_and_channels_occur_and_conversations_keep_theirs() -> None:

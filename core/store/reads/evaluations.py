@@ -394,6 +394,7 @@ def bare_layers(facts: Facts, *, limit: int) -> tuple[BareLayer, ...]:
 
 
 def n_bare_layers(facts: Facts) -> int:
+    """Return the number of bare layers."""
     return facts.count_of(f"SELECT count(*) FROM layer WHERE learner_id = ? AND {ACTIVE} AND bare = 1")
 
 

@@ -91,6 +91,7 @@ def looked_up(
     limit: int = 50,
     session: str | None = None,
 ) -> LookedUp:
+    """The runs of a page."""
     matches: list[Cursor] = []
     last: Cursor | None = None
     n_looked_at = 0
