@@ -495,7 +495,6 @@ def test_a_selection_that_no_line_could_tell_is_refused(name: str, value: object
         ("token_cost", None),
         ("draw", 1.5),
         ("budget_left", 0.5),
-        ("chance", -0.1),
     ],
 )
 def test_a_decision_that_no_line_could_tell_is_refused_with_its_run(name: str, value: object) -> None:
@@ -513,7 +512,6 @@ def test_a_decisions_numbers_become_plain_ones() -> None:
         rank=np.int64(1),  # type: ignore[arg-type]
         token_cost=0,
         draw=np.float32(0.5),  # type: ignore[arg-type]
-        chance=np.float32(0.25),  # type: ignore[arg-type]
     )
     run = Run(uid="r", inventory=FS, run_class="selected", selection=chosen_with(decisions=(decision,)))
-    assert b'"rank":1,"token_cost":0,"draw":0.5,"budget_left":null,"chance":0.25}' in msgspec.json.encode(run)
+    assert b'"rank":1,"token_cost":0,"draw":0.5' in msgspec.json.encode(run)

@@ -31,7 +31,6 @@ from core.explained.run import (
     Decided,
     achieved,
     bill,
-    chance,
     evidence,
     flip,
     ledger_row,

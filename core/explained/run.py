@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
-from core.explained.arm import EXCLUDED, chance_words
+from core.explained.arm import EXCLUDED
 from core.explained.prices import PART_WORDS
 from core.records.achieved import SOLVED, OutcomeSource
 from core.records.arm import arm_type
@@ -192,11 +192,6 @@ def why(arm: Decided) -> str:
         "excluded": EXCLUDED,
         "held_out": "an experiment has it out",
     }[arm.reason]
-
-
-def chance(arm: RunArm) -> str:
-    """Return the chance of being in that an arm had before the coin and the draws."""
-    return NONE if arm.chance is None else chance_words(arm.chance)
 
 
 def flip(arm: RunArm, story: RunStory) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
-from core.explained.run import NONE, chance, evidence, flip, observed, state, why
+from core.explained.run import NONE, evidence, flip, observed, state, why
 from core.explained.table import Field, Table, count, mean, number, text, time
 from core.records.arm import MICRO
 from core.records.currency import PICO, money_words
@@ -109,7 +109,6 @@ def arms_of(story: RunStory) -> Table[RunArm]:
         why=text("why", why),
         rank=count("rank", lambda one: one.rank, NONE),
         draw=number("draw", lambda one: one.draw, ".3f", NONE),
-        chance=Field("chance", chance, "share"),
         token_cost=count("tokens", lambda one: one.token_cost, NONE),
         evidence=text("evidence", lambda one: evidence(one, story)),
         observed=text("observed", observed),

@@ -7,7 +7,6 @@ OpenClaw draws on each request. A hold departs from that, so that a provider's c
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from copy import copy
 from dataclasses import replace
 from pkgutil import resolve_name
 from typing import Annotated, Any, Final, NamedTuple
@@ -15,7 +14,6 @@ from typing import Annotated, Any, Final, NamedTuple
 import msgspec
 import numpy as np
 from msgspec import Meta
-from msgspec.structs import force_setattr
 
 from core.columns import UNKNOWN, ArmColumns
 from core.flows.context import Context
@@ -182,9 +180,7 @@ def session_side(
 
 def with_guidance(chosen: Selection) -> Selection:
     """Return the selection with the guidance text for its excluded arms."""
-    named = copy(chosen)  # to replace a field would check all the others again
-    force_setattr(named, "guidance", guidance(chosen.nameable))
-    return named
+    return msgspec.structs.replace(chosen, guidance=guidance(chosen.nameable))
 
 
 def overridden(settings: LearnerSettings, **own: object) -> LearnerSettings:

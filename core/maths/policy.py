@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import islice
 from typing import Final, Literal, NamedTuple
 
@@ -29,9 +29,7 @@ import numpy as np
 
 from core.columns import ArmColumns, Bools, Floats, Ints
 from core.maths.packing import (
-    N_DRAWS,
     belief_digest,
-    chances,
     counted_cost,
     fill,
     generator,
@@ -47,13 +45,6 @@ LEADING: Final = 1_024
 """Arms put in order at first; more only if more could go in. The outcome does not depend on it."""
 
 _NONE: Final = np.array([], dtype=np.int64)
-
-_DIGITS: Final = 4
-_TINY: Final = 1e-9
-"""Decimals of a chance, because its error is larger, and what adding up may lose."""
-
-_N_BASELINES: Final = 8
-"""Simulations of the random order that selections share, so that most have nothing to simulate for it."""
 
 PackedClass = Literal["baseline", "selected", "passive"]
 
@@ -313,12 +304,11 @@ def select(
     W. R. Thompson, *Biometrika* 25, 1933, 285 (doi:10.1093/biomet/25.3-4.285).
     """
     packed = pack(columns, settings, seed=seed, assigned=assigned)
-    prob = 0.0 if packed.run_class == "passive" or assigned else settings.baseline_rate
     return Selection(
         run_class=packed.run_class,
-        decisions=_decisions(packed, columns.keys, _chances(packed, columns, settings, prob, seed=seed)),
+        decisions=_decisions(packed, columns.keys),
         seed=str(seed),
-        baseline_prob=prob,
+        baseline_prob=0.0 if packed.run_class == "passive" or assigned else settings.baseline_rate,
         settings_hash=settings_hash(settings),
         revision=revision,
         budget_tokens=packed.budget_tokens,
@@ -367,12 +357,7 @@ def extended(
         settings, phase="active", baseline_rate=float(is_baseline), budget_tokens=0, k=0
     )
     assigned = None if held.experiment is msgspec.UNSET else held.experiment
-    packed = pack(columns, unlimited, seed=seed, assigned=assigned)
-    included = [one.token_cost for one in held.decisions if one.included]
-    chance = _chances(
-        packed, columns, settings, float(is_baseline), seed=seed, spent=sum(included), n_in=len(included)
-    )
-    fresh = _decisions(packed, columns.keys, chance)
+    fresh = _decisions(pack(columns, unlimited, seed=seed, assigned=assigned), columns.keys)
     last = max((one.rank for one in held.decisions), default=0)
     later = () if held.later is msgspec.UNSET else held.later
     return _limited(
@@ -434,9 +419,7 @@ def on_offer(held: Selection, token_costs: Mapping[str, int], settings: LearnerS
         [one for one in known if (one.arm in left_out) == is_excluded] for is_excluded in (False, True)
     )
     leave = [
-        one
-        if one.reason == "held_out"
-        else msgspec.structs.replace(one, included=False, reason="excluded", chance=0.0)
+        one if one.reason == "held_out" else msgspec.structs.replace(one, included=False, reason="excluded")
         for one in leave
     ]
     rows = [
@@ -529,68 +512,13 @@ def _everything(columns: ArmColumns) -> PackedArms:
     )
 
 
-def _chances(
-    packed: PackedArms,
-    columns: ArmColumns,
-    settings: LearnerSettings,
-    rate: float,
-    *,
-    seed: int,
-    spent: int = 0,
-    n_in: int = 0,
-) -> Floats:
-    """Return the chance of each arm to be in the prompt, before the coin and the draws.
-
-    ``spent`` tokens and ``n_in`` arms of a hold come first.
-    """
-    cost, n_arms = packed.token_cost, len(columns)
-    result = np.ones(n_arms)
-    result[packed.excluded] = 0
-    if packed.run_class == "passive" or not (settings.budget_tokens or settings.k):
-        return result
-    left = (settings.budget_tokens or int(cost.sum()) + spent) - spent - int(cost[packed.seeds].sum())
-    room = (settings.k or n_in + n_arms) - n_in - len(packed.seeds)
-    for arm in packed.first.tolist():  # a session that an experiment assigned has no coin
-        fits = room > 0 and cost[arm] <= left
-        result[arm] = fits
-        left, room = left - int(cost[arm] * fits), room - int(fits)
-    fixed = (packed.seeds, packed.first, packed.excluded)
-    at = np.delete(np.arange(n_arms), np.concatenate(fixed)) if any(map(len, fixed)) else slice(None)
-    pulls, cost = packed.pulls[at], cost[at]
-    chance = np.zeros(len(cost))
-    if rate < 1 and len(cost):
-        alpha, beta, under = columns.alpha[at], columns.beta[at], np.minimum(pulls, settings.min_pulls)
-        ahead = None if under.min() == settings.min_pulls else np.unique(under, return_inverse=True)[1]
-        chance = (1 - rate) * chances(alpha, beta, cost, ahead=ahead, left=left, room=room, seed=seed)
-    if rate > 0 and len(cost):
-        chance = chance + rate * _baseline_chances(cost.tobytes(), left, seed % _N_BASELINES)
-    is_open = (chance > _TINY) & (chance < 1 - _TINY)
-    result[at] = np.where(is_open, np.clip(chance, 10**-_DIGITS, 1 - 10**-_DIGITS), chance)
-    return result.round(_DIGITS)
-
-
-@lru_cache(maxsize=64)
-def _baseline_chances(costs: bytes, left: int, seed: int) -> Floats:
-    """Return the chance of each arm in a random order, which no number of arms limits."""
-    cost = np.frombuffer(costs, dtype=np.int64)
-    equal = np.ones(len(cost))
-    return chances(equal, equal, cost, left=left, room=len(cost), seed=seed, n_draws=4 * N_DRAWS)
-
-
-def _decisions(packed: PackedArms, keys: tuple[str, ...], chance: Floats) -> tuple[Decision, ...]:
+def _decisions(packed: PackedArms, keys: tuple[str, ...]) -> tuple[Decision, ...]:
     order = packed.order.tolist()
     left = packed.budget_left
     lefts = [None] * len(order) if left is None else left.tolist()
     draws = [None] * len(order) if packed.draws is None else packed.draws[packed.order].tolist()
     rows = zip(
-        order,
-        packed.included.tolist(),
-        packed.reasons,
-        packed.cost.tolist(),
-        draws,
-        lefts,
-        chance[packed.order].tolist(),
-        strict=True,
+        order, packed.included.tolist(), packed.reasons, packed.cost.tolist(), draws, lefts, strict=True
     )
     return tuple(
         Decision(
@@ -601,7 +529,6 @@ def _decisions(packed: PackedArms, keys: tuple[str, ...], chance: Floats) -> tup
             token_cost=cost,
             draw=draw,
             budget_left=budget_left,
-            chance=in_prob,
         )
-        for rank, (index, is_in, reason, cost, draw, budget_left, in_prob) in enumerate(rows, start=1)
+        for rank, (index, is_in, reason, cost, draw, budget_left) in enumerate(rows, start=1)
     )

@@ -65,8 +65,6 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     ``draw`` is the number drawn from its posterior (None where none was drawn), ``rank`` its place in the
     order the budget was filled, from 1; ``budget_left`` what was left when its turn came (None = unlimited).
-    ``chance`` is the arm's chance of being in, as it was before the coin and the draws (None = unknown). Of an arm
-    that a hold got later it is that after the hold's coin and arms.
     """
 
     arm: str
@@ -76,7 +74,6 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     token_cost: Tokens
     draw: Share | None = None
     budget_left: int | None = None
-    chance: Share | None = None
 
 
 class LaterDraw(msgspec.Struct, frozen=True, kw_only=True):
@@ -289,7 +286,7 @@ def _seed(seed: object) -> str:
 
 def _is_plain(decision: Decision) -> bool:
     """Return whether all decisions are valid as they are; nearly always true, and there may be thousands."""
-    left = decision.budget_left
+    draw, left = decision.draw, decision.budget_left
     return (
         check_key(decision.arm) is decision.arm
         and decision.reason in REASONS
@@ -297,9 +294,7 @@ def _is_plain(decision: Decision) -> bool:
         and 0 <= decision.rank <= MAX_COUNT
         and type(decision.token_cost) is int
         and 0 <= decision.token_cost <= MAX_TOKENS
-        and all(
-            one is None or (type(one) is float and 0 <= one <= 1) for one in (decision.draw, decision.chance)
-        )
+        and (draw is None or (type(draw) is float and 0 <= draw <= 1))
         and (left is None or (type(left) is int and -MAX_COUNT <= left <= MAX_COUNT))
     )
 
@@ -314,9 +309,8 @@ def _make_plain(decision: Decision) -> None:
         "rank": whole("A decision's rank", decision.rank, MAX_COUNT, where=where),
         "token_cost": whole("A decision's token_cost", decision.token_cost, MAX_TOKENS, where=where),
     }
-    for name in ("draw", "chance"):
-        if (share := getattr(decision, name)) is not None:
-            sound[name] = number(f"A decision's {name}", share, lowest=0, highest=1, where=where)
+    if decision.draw is not None:
+        sound["draw"] = number("A decision's draw", decision.draw, lowest=0, highest=1, where=where)
     if decision.budget_left is not None:  # below 0 where the seeds alone exceed the budget
         sound["budget_left"] = whole(
             "A decision's budget_left", decision.budget_left, MAX_COUNT, lowest=-MAX_COUNT, where=where

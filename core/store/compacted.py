@@ -54,10 +54,7 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 _COLUMNS: Final = msgspec.msgpack.Decoder(Columns)
 _OBSERVED_KEYS: Final = 4
 _DECIDED_KEYS: Final = 2
-_CHANCE_KEYS: Final = 3
 """Columns that are stored as differences."""
-CHANCE_UNITS: Final = 10_000
-"""Parts of 1 that a chance is stored in."""
 
 
 class DecidedRun(NamedTuple):
@@ -100,19 +97,6 @@ class ObservedRow(NamedTuple):
     inferred: int
 
 
-class DecidedArm(NamedTuple):
-    """An arm of the selection of a deleted run: its session, hour and chance of being in, and whether it was.
-
-    ``session_key`` is that of the run, or of its named session where no coin decided; 0 is no session. ``decided`` is
-    twice the chance in `CHANCE_UNITS`, and 1 more where the arm was in.
-    """
-
-    session_key: int
-    hour: int
-    arm_no: int
-    decided: int
-
-
 class Sums(msgspec.Struct, frozen=True, array_like=True):
     """Sums of the runs of one compaction, by column.
 
@@ -120,8 +104,7 @@ class Sums(msgspec.Struct, frozen=True, array_like=True):
     ``newest``: arm, segment, time of the newest counted observation. ``kinds``: the kinds of runs. ``usage``: hour,
     number of the kind, bucket, and the sums of a usage row. ``older``: empty now.
     ``observed``: the fields of `ObservedRow`, packed, because few questions read them. ``last_revision``: the latest
-    revision of a run. ``decided``: the fields of `DecidedRun`, packed, with the number of the kind. ``chances``: the
-    fields of `DecidedArm`, packed and compressed once more, because they are many.
+    revision of a run. ``decided``: the fields of `DecidedRun`, packed, with the number of the kind.
     """
 
     arms: Columns
@@ -132,7 +115,6 @@ class Sums(msgspec.Struct, frozen=True, array_like=True):
     observed: msgspec.Raw = _NOTHING
     last_revision: int | None = None
     decided: msgspec.Raw = _NOTHING
-    chances: bytes = b""
 
     @classmethod
     def of(
@@ -141,7 +123,6 @@ class Sums(msgspec.Struct, frozen=True, array_like=True):
         observed: Iterable[ObservedRow],
         decided: Iterable[DecidedRun],
         last_revision: int,
-        chances: Sequence[DecidedArm] = (),
     ) -> Sums:
         """Return the sums of a rollup whose epochs are segments."""
         used = sorted(rollup.usage)
@@ -164,9 +145,6 @@ class Sums(msgspec.Struct, frozen=True, array_like=True):
                 _DECIDED_KEYS,
                 len(DecidedRun._fields),
             ),
-            chances=zlib.compress(_packed(chances, _CHANCE_KEYS, len(DecidedArm._fields)), _LEVEL)
-            if chances
-            else b"",
         )
 
     @classmethod
@@ -212,12 +190,6 @@ class Sums(msgspec.Struct, frozen=True, array_like=True):
         for key, hour, draw, kind, *rest in rows[:, rows[0] <= limit].T.tolist():
             if hour in hours:
                 yield DecidedRun(key, hour, draw, self.kinds[kind], *rest)
-
-    def decided_arms(self) -> Iterator[DecidedArm]:
-        """Yield the arms of selections whose chances were stored."""
-        if self.chances:
-            rows = _rows_of(msgspec.Raw(zlib.decompress(self.chances)), _CHANCE_KEYS)
-            yield from map(DecidedArm._make, rows.T.tolist())
 
     def rollup(self, epochs: Epochs) -> Rollup:
         """Return the rollup of the runs, in the epochs of now."""

@@ -352,7 +352,6 @@ decision = _bulk(
     _int("token_cost"),
     _maybe_float("draw"),
     _maybe_int("budget_left"),
-    _maybe_float("chance"),  # of being in, before the coin and the draws; NULL: unknown
 )
 
 evidence = _bulk(

@@ -82,7 +82,7 @@ _ended: Final = itemgetter(COLUMNS.index("at_ms"))
 _tokens_of: Final = itemgetter(*(COLUMNS.index(name) for name in TOKEN_COLUMNS))
 _priced_by: Final = itemgetter(COLUMNS.index("model"), COLUMNS.index("at_ms"))
 
-_DECISION: Final = ("reason", "rank", "token_cost", "draw", "budget_left", "chance")
+_DECISION: Final = ("reason", "rank", "token_cost", "draw", "budget_left")
 _decided: Final = attrgetter(*_DECISION)
 _counted: Final = attrgetter(*PARTS, "total")
 
@@ -118,7 +118,7 @@ APART_COLUMNS: Final = (
 )
 _ROWS: Final = {
     "evidence": insert_into("evidence", "learner_id", "run_no", "arm_no", "place", "excerpt"),
-    "decision_rows": insert_into("decision"),
+    "decisions": insert_into("decision"),
     "spent": insert_into("spent", "learner_id", "run_no", *SPENT_COLUMNS),
     "history": insert_into("history", "learner_id", "run_no", "history_key", "marks"),
     "apart": insert_into("spent_apart", "learner_id", "run_no", *APART_COLUMNS),
@@ -133,8 +133,8 @@ _PARTS: Final = (
     " ORDER BY run_no, arm_no",
     "SELECT run_no, arm_no, place, excerpt FROM evidence WHERE learner_id = ? AND run_no IN ({})"
     " ORDER BY run_no, arm_no",
-    f"SELECT run_no, arm_no, {', '.join(_DECISION)} FROM decision WHERE learner_id = ? AND run_no IN ({{}})"
-    " ORDER BY run_no, arm_no",
+    "SELECT run_no, arm_no, reason, rank, token_cost, draw, budget_left FROM decision"
+    " WHERE learner_id = ? AND run_no IN ({}) ORDER BY run_no, arm_no",
     f"SELECT run_no, {', '.join(SPENT_COLUMNS)} FROM spent WHERE learner_id = ? AND run_no IN ({{}})"
     " ORDER BY run_no, by_sub_agent, model",
     "SELECT r.run_no, d.arm_no, d.version FROM defined r JOIN definition d ON d.learner_id = r.learner_id"
@@ -204,8 +204,7 @@ class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ``evidence`` holds (arm number, place, excerpt), ``decisions`` (arm number, reason, rank, token cost, draw, budget
     left), ``spent`` the rows of the bill (`core.store.tables`), ``definitions`` (arm number, version of its
     definition), ``history`` the one row of that table, ``apart`` the rows of the bill that have another price.
-    ``texts`` are in no digest, as they are stored only where a setting allows it. ``chances`` are those of the
-    decisions, () where none is known.
+    ``texts`` are in no digest, as they are stored only where a setting allows it.
     """
 
     columns: tuple[str | int | float | None, ...]
@@ -219,13 +218,6 @@ class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
     definitions: tuple[tuple[int, str], ...] = ()
     history: tuple[tuple[int, bytes], ...] = ()
     apart: tuple[_ApartRow, ...] = ()
-    chances: tuple[float | None, ...] = ()
-
-    @property
-    def decision_rows(self) -> Iterator[tuple[Any, ...]]:
-        """Decisions with their chances."""
-        for row, chance in zip(self.decisions, self.chances or repeat(None), strict=False):
-            yield (*row, chance)
 
     def digests(self) -> tuple[int, int]:
         """Return the digest of the source's content at any settings, and that of everything.
@@ -242,7 +234,6 @@ class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
                 self.decisions,
                 *((self.spent,) if self.spent or self.apart else ()),
                 *((self.apart,) if self.apart else ()),
-                *((self.chances,) if self.chances else ()),
             )
         )
         rest = _ENCODER.encode(
@@ -300,20 +291,18 @@ def version_of(
         else {}
     )
     rows = _in_order(arm_nos + excluded, judged.flags, costs + (UNKNOWN,) * len(excluded))
-    decisions, chances = _parted(() if selection is None else _decisions(selection, others | numbers))
     return Version(
         columns=_columns(judged),
         arm_nos=rows[0],
         flags=rows[1],
         costs=rows[2],
         evidence=tuple(sorted((numbers[ref.arm], ref.where, ref.excerpt) for ref in references)),
-        decisions=decisions,
+        decisions=() if selection is None else _decisions(selection, others | numbers),
         texts=texts,
         spent=tuple(sorted(_spent(row) for row in run.bill if not row.is_apart)),
         definitions=definitions,
         history=history,
         apart=tuple(sorted(_spent_apart(row) for row in run.bill if row.is_apart)),
-        chances=chances,
     )
 
 
@@ -476,12 +465,6 @@ def _decisions(selection: Selection, numbers: dict[str, int]) -> tuple[tuple[Any
     return tuple(sorted(rows, key=itemgetter(0)))
 
 
-def _parted(rows: Sequence[tuple[Any, ...]]) -> tuple[tuple[Any, ...], tuple[float | None, ...]]:
-    """Return decisions without their chances, and the chances."""
-    chances = tuple([row[-1] for row in rows])
-    return tuple([row[:-1] for row in rows]), chances if any(one is not None for one in chances) else ()
-
-
 def stripped(version: Version) -> Version:
     """Return the version without texts and digests of texts: no excerpts, prompt or reply; every number stays."""
     evidence = tuple((arm_no, where, None) for arm_no, where, _ in version.evidence)
@@ -554,7 +537,7 @@ def recorded_selection(
     choice = msgspec.json.decode(str(columns["choice"]), type=Choice)
     decisions = [
         dict(zip(_DECISION, decided, strict=True), arm=keys[arm_no], included=keys[arm_no] in included)
-        for arm_no, *decided in sorted(version.decision_rows, key=itemgetter(2))
+        for arm_no, *decided in sorted(version.decisions, key=itemgetter(2))
     ]
     return msgspec.convert(
         {**msgspec.to_builtins(choice), "run_class": columns["class"], "decisions": decisions}, Selection
@@ -674,12 +657,10 @@ def version_rows(facts: Facts, run_nos: Sequence[int]) -> Iterator[tuple[Row, tu
     runs, *parts = facts.together(*[partial(facts.rows_in, sql, run_nos) for sql in (_RUNS, *_PARTS)])
     by_run = [_by_run(rows) for rows in parts]
     for run_no, uid, trace, digest, *columns in runs:
-        outcomes, evidence, decided, *others = [tuple(part.get(run_no, ())) for part in by_run]
-        decisions, chances = _parted(decided)
+        outcomes, evidence, decisions, *others = [tuple(part.get(run_no, ())) for part in by_run]
         arm_nos, flags, costs = zip(*outcomes, strict=True) if outcomes else ((), (), ())
         judged = (arm_nos, bytes(flags).translate(AS_JUDGED), costs)
-        fields = (tuple(columns), *judged, evidence, decisions, None, *others, chances)
-        yield (run_no, uid, trace, digest), fields
+        yield (run_no, uid, trace, digest), (tuple(columns), *judged, evidence, decisions, None, *others)
 
 
 def _by_run(rows: Sequence[Row]) -> dict[int, list[Row]]:

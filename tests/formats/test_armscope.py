@@ -96,7 +96,6 @@ def decided(arm: str, *, included: bool) -> st.SearchStrategy[Decision]:
         token_cost=counts,
         draw=maybe(rewards),
         budget_left=maybe(counts),
-        chance=maybe(rewards),
     )
 
 

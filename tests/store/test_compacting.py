@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -23,26 +22,15 @@ from core.flows.evaluate import evaluate
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record_all, reward
-from core.flows.select import select
 from core.flows.settings import change
 from core.formats.armscope import write
-from core.records.arm import Arm
 from core.records.evaluation_lines import ChoiceLine, ExecutionLine
 from core.records.layer import adapter_uri, layer_uid
 from core.records.ledger_lines import LedgerLine
 from core.records.limits import LAST_MS
 from core.records.queue_lines import ItemLine, QueueLine
 from core.records.run import Run
-from core.records.selection import Selection
-from core.store.compacted import (
-    CHANCE_UNITS,
-    DecidedArm,
-    DecidedRun,
-    ObservedRow,
-    Sums,
-    sources_of,
-    uid_key,
-)
+from core.store.compacted import DecidedRun, ObservedRow, Sums, sources_of, uid_key
 from core.store.compacting import digest_of
 from core.store.rollup import USAGE_SUMS, Rollup
 from core.store.tables import metadata
@@ -360,11 +348,8 @@ def test_packed_sums_are_the_rollup(data: st.DataObject) -> None:
     number = st.integers(0, 99)
     keys_of_rows = st.tuples(st.integers(0, (1 << 63) - 1), st.integers(-1, 500_000), number, number)
     counts = st.dictionaries(keys_of_rows, st.tuples(_COUNTS, _COUNTS, _COUNTS))
-    counts_of_arms = st.dictionaries(keys_of_rows.map(lambda key: key[:3]), st.tuples(*[_COUNTS] * 3))
     by_session = [ObservedRow(*key, *amounts) for key, amounts in sorted(data.draw(counts).items())]
-    arms = sorted(DecidedArm(*key, n) for key, (n, _, _) in data.draw(counts_of_arms).items())
-    packed = Sums.unpacked(Sums.of(rollup, by_session, decided, 7, arms).packed())
-    assert list(packed.decided_arms()) == arms
+    packed = Sums.unpacked(Sums.of(rollup, by_session, decided, 7).packed())
     assert packed.observed_rows().T.tolist() == [list(row) for row in by_session]
     again = packed.rollup(OneEpoch())
     assert (again.arms, again.usage, again.last) == (rollup.arms, rollup.usage, rollup.last)
@@ -372,48 +357,6 @@ def test_packed_sums_are_the_rollup(data: st.DataObject) -> None:
         one for one in sorted(decided) if one.hour >= 0
     ]
     assert not list(packed.decided_runs((1 << 62) - 1, range(9_999)))
-
-
-def test_chances_of_deleted_runs_stay(context: Context) -> None:
-    selections = [selected_run(context, number) for number in range(60)]
-    assert compact_until(context, LAST_MS) == 60
-    sums, *others = rows_of(context, "compaction")["compaction"]
-    blob = next(part for part in sums if isinstance(part, bytes) and len(part) != 32)
-    stored = Sums.unpacked(blob)
-    keys = {number: key for _, number, key, *_ in rows_of(context, "arm")["arm"]}
-    left = [(keys[one.arm_no], divmod(one.decided, 2)) for one in stored.decided_arms()]
-    expected = [
-        (one.arm, (round((one.chance or 0) * CHANCE_UNITS), one.included))
-        for selection in selections
-        for one in selection.decisions
-    ]
-    assert sorted(left) == sorted(expected)
-    assert not others
-    assert len({one.session_key for one in stored.decided_arms()}) == 60
-    assert len(stored.chances) < 4 * len(expected)
-    assert queries.verify(context).clean
-
-
-def selected_run(context: Context, number: int) -> Selection:
-    """Record a run of our own selection."""
-    arms = [Arm(key=f"tool:other:{name}", token_cost=100 + 9 * at) for at, name in enumerate(ARMS)]
-    seeded = replace(context, entropy=lambda: number)
-    selection = select(seeded, arms, budget_tokens=2_000)
-    run = a_run(
-        f"run-{number}",
-        [arm.split(":")[2] for arm in selection.included],
-        at_ms=START_MS + number * HOUR_MS,
-        run_class=selection.run_class,
-        selection=selection,
-    )
-    record_all(seeded, [run])
-    return selection
-
-
-def test_sums_from_before_chances_have_none() -> None:
-    whole = msgspec.msgpack.decode(zlib.decompress(Sums.of(Rollup(), [], [], 1).packed()))
-    before = Sums.unpacked(zlib.compress(msgspec.msgpack.encode(whole[:-1])))
-    assert not list(before.decided_arms())
 
 
 def test_sums_of_people_are_refused() -> None:

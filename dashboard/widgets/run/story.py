@@ -261,11 +261,10 @@ def _config(story: RunStory) -> dict[str, Any]:
         "arm": text("arm", width=200 if story.by_hand or story.repairs else 226),
         "prompt": text("prompt", width=58),
         "why": text("why", width=230),
-        "chance": text("chance", width=62, help="Chance of being in, before the coin and the draws"),
         "evidence": text("evidence", width=122),
         "observed": text("observed", width=210 if story.by_hand or story.repairs else 66),
         "what would have flipped it": text(
-            "what would have flipped it", width=188 if story.by_hand or story.repairs else 294
+            "what would have flipped it", width=250 if story.by_hand or story.repairs else 356
         ),
     }
 
@@ -295,7 +294,6 @@ def _decisions(story: RunStory) -> pa.Table:
     if story.selection is not None:
         cells |= {
             "why": [_why(arm) for arm in arms],
-            "chance": [explained.chance(arm) for arm in arms],
         }
     cells |= {
         "evidence": [explained.evidence(arm, story) for arm in arms],

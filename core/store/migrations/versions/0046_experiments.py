@@ -10,7 +10,7 @@ from alembic import op
 from core.store.migrations import add_int, add_partial, add_table, ints, key, source, texts
 
 revision = "0046"
-down_revision = "0045"
+down_revision = "0044"
 
 
 def upgrade() -> None:
