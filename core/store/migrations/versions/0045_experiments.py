@@ -1,6 +1,6 @@
 """Experiments: their starts and later acts, and the sessions that they assigned.
 
-Revision ID: 0046
+Revision ID: 0045
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from alembic import op
 
 from core.store.migrations import add_int, add_partial, add_table, ints, key, source, texts
 
-revision = "0046"
+revision = "0045"
 down_revision = "0044"
 
 
