@@ -30,7 +30,7 @@ def start_experiment(
     *,
     share: float = 0.5,
     secret: str = KEY,
-    ends_ms: int = START_MS + 60 * DAY_MS,
+    ends_ms: int = START_MS + 3_650 * DAY_MS,
 ) -> int:
     """Start an experiment on an arm, and return its number."""
     plan = ExperimentPlan(arm=arm, metric="tokens", ends_ms=ends_ms, n_planned=100, share=share)
