@@ -29,7 +29,7 @@ from core.store.reads.runs import missing_run, named_run
 from core.store.rollouts import drop_rollout_tasks, drop_rollout_texts
 from core.store.settings import enforce_settings
 from core.store.staging import spoil
-from core.store.tables import ACTS, marking
+from core.store.tables import ACTS, marking, metadata
 from core.store.text_index import drop_indexed
 from core.store.texts import drop_step_texts, drop_transcripts, execution_uid
 from core.store.traces import TRACES, drop_traces
@@ -98,34 +98,14 @@ REACHED: Final[Mapping[str, Reached]] = {
     # spans that wait to become runs: they go with their trace
     "span.content": "said",
     # persons
-    "observation.actor": "name",
-    "reset.actor": "name",
-    "repair.actor": "name",
-    "note.actor": "name",
-    "achieved.actor": "name",
-    "trial.actor": "name",
-    "experiment.actor": "name",
-    "assignment.actor": "name",
-    "setting.actor": "name",
-    "import.actor": "name",
-    "undo.actor": "name",
-    "audit.actor": "name",
-    "rubric.actor": "name",
-    "evaluation.actor": "name",
+    **{
+        f"{name}.actor": "name"
+        for name, table in metadata.tables.items()
+        if "actor" in table.columns and name != "denial"  # a refused request is no fact of a learner
+    },
     "evaluation.rater": "name",
-    "choice.actor": "name",
     "choice.rater": "name",
-    "review_queue.actor": "name",
     "review_item.assigned_to": "name",
-    "review_aside.actor": "name",
-    "review_hold.actor": "name",
-    "review_skip.actor": "name",
-    "review_draft.actor": "name",
-    "review_repeat.actor": "name",
-    "scale.actor": "name",
-    "episode_credit.actor": "name",
-    "machine.actor": "name",
-    "browser.actor": "name",
     "browser.named": "name",
     "judged_in.named": "name",
     "judged_in.person": "name",
