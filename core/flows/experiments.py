@@ -419,13 +419,13 @@ def _named(facts: Facts, name: str) -> Started:
     """Return the experiment of an id, of a number, or the latest on an arm."""
     known = started(facts)
     number = name.removeprefix("experiment-").removeprefix("#")
-    found = [one for one in known if str(one.fact.number) == number or one.plan.arm == name]
-    if not found:
+    matching = [one for one in known if str(one.fact.number) == number or one.plan.arm == name]
+    if not matching:
         raise UnknownAct(
             f"There is no experiment {shown(name)} in this learner.",
             next_step="Use an id or arm that armscope experiment list shows.",
         )
-    return found[-1]
+    return matching[-1]
 
 
 def _running(txn: Transaction, name: str) -> Started:

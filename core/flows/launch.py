@@ -65,7 +65,7 @@ def _documents(context: Context, arms: Sequence[Arm]) -> tuple[list[dict[str, An
             return [], assigning
         candidates = _as_listed(offered(arm_columns(snapshot), arms, settings))
 
-        def drawn(seed: int, sided: Sided | None) -> dict[str, Any]:
+        def document_of(seed: int, sided: Sided | None) -> dict[str, Any]:
             assigned = None if sided is None else sided.assigned
             chosen = select_arms(
                 candidates, settings, seed=seed, revision=snapshot.revision, assigned=assigned
@@ -77,9 +77,9 @@ def _documents(context: Context, arms: Sequence[Arm]) -> tuple[list[dict[str, An
         documents = []
         for seed in (context.entropy() for _ in range(WAITING)):
             sided = session_side(snapshot, None, candidates.keys, seed=seed, now_ms=now_ms)
-            document = drawn(seed, sided) | {"hold_ms": settings.hold_minutes * MINUTE_MS}
+            document = document_of(seed, sided) | {"hold_ms": settings.hold_minutes * MINUTE_MS}
             if sided is not None:
-                document |= {"plain": drawn(seed, None), "until_ms": sided.until_ms}
+                document |= {"plain": document_of(seed, None), "until_ms": sided.until_ms}
             documents.append(document)
         return documents, assigning
 

@@ -234,7 +234,7 @@ class LaunchFolder:
         the time of its last use.
         """
         files = self._files(request.session or "")
-        file = self._kept(files, now_ms, used_ms)
+        file = self._repeated(files, now_ms, used_ms)
         if file is not None:
             note_start(file, file.parent.name, now_ms)
             return Launch(file, document_of(file)["out"], skills.overrides, is_new=False)
@@ -259,7 +259,7 @@ class LaunchFolder:
             file.unlink(missing_ok=True)
         return None
 
-    def _kept(self, files: Sequence[Path], now_ms: int, used_ms: int | None) -> Path | None:
+    def _repeated(self, files: Sequence[Path], now_ms: int, used_ms: int | None) -> Path | None:
         """Return the file with the selection that a resumed session keeps; None = it gets another one.
 
         Skills that a setting excludes by now leave an assigned session. A hold ends, so others need no such care.

@@ -196,21 +196,21 @@ def _number_of(facts: Facts, line_id: str) -> int:
     prefix = f"{facts.origin}/experiment-"
     own = line_id.removeprefix(prefix)
     if line_id.startswith(prefix) and own.isdecimal():
-        found = facts.scalar(
+        own_no = facts.scalar(
             int,
             "SELECT experiment_no FROM experiment WHERE learner_id = ? AND experiment_no = ? AND uid = ''",
             [int(own)],
         )
     else:
-        found = facts.scalar(
+        own_no = facts.scalar(
             int, "SELECT experiment_no FROM experiment WHERE learner_id = ? AND uid = ?", [line_id]
         )
-    if found is None:
+    if own_no is None:
         raise UnreadableSource(
             f"An act of an experiment must come after its start, got {shown(line_id)} without one.",
             next_step="Import the whole export that has the start.",
         )
-    return found
+    return own_no
 
 
 def started(facts: Facts) -> tuple[Started, ...]:
@@ -348,9 +348,9 @@ def _stored(row: Assignment, starts: Iterable[Started], now_ms: int) -> Sided | 
     known = next((one for one in starts if one.fact.number == row.experiment_no), None)
     if known is None:
         return None
-    kept = _assigned(known.fact.line_id, known.plan.arm, row.side, row.chance_micro, row.n_fitting)
+    stored = _assigned(known.fact.line_id, known.plan.arm, row.side, row.chance_micro, row.n_fitting)
     is_over = now_ms > row.at_ms + known.plan.hours * HOUR_MS
-    assigned = replace(kept, in_force=False) if is_over else kept
+    assigned = replace(stored, in_force=False) if is_over else stored
     return Sided(assigned, row.experiment_no, known.plan.ends_ms, is_new=False)
 
 

@@ -49,7 +49,7 @@ class Verdict:
 
     @property
     def subject(self) -> Markdown:
-        """What the verdict speaks of."""
+        """Subject of the verdict."""
         return name_of(self.arm) if self.by == "trial" else f"offering {name_of(self.arm)}"
 
     @property
@@ -120,7 +120,7 @@ def used(shown: Iterable[Verdict], judged: Mapping[str, Judgement]) -> list[Used
 
 
 def harms_often(one: Verdict, judged: Judgement) -> bool:
-    """Return whether an arm is used often, a verdict says that it harms, and nobody kept it all the same."""
+    """Return whether an arm is used often and harms by a verdict, and no person kept it all the same."""
     return one.word == "harms" and judged.mean >= OFTEN and not one.is_decided
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import streamlit as st
 
-from core.errors import ArmscopeError, NotFound
+from core.errors import ArmscopeError, UnknownAct
 from core.explained import experiments as explained
 from core.records.achieved import OUTCOME_SOURCES
 from core.records.experiment import (
@@ -59,7 +59,7 @@ _SOURCES: Final = {
 
 def requested(name: str) -> ExperimentRow | None:
     """Return an experiment by its name; None after a message with the next step."""
-    with suppress(NotFound):
+    with suppress(UnknownAct):
         return queries.experiment(name)
     not_named(
         "experiment",

@@ -32,17 +32,17 @@ FORM = {"arm": ARM, "find_out": "Plan an experiment"}
 
 @pytest.fixture
 def clock() -> Clock:
-    made = Clock()
-    made.now_ms = utc_now_ms() - 20 * DAY_MS
-    return made
+    built = Clock()
+    built.now_ms = utc_now_ms() - 20 * DAY_MS
+    return built
 
 
 @pytest.fixture
 def context(database: Path, clock: Clock) -> Context:
     """A learner with recent sessions that offered the arm."""
-    made = replace(context_at(database), clock=clock)
-    live(made, clock, 60, always(0.5, 0.5))
-    return made
+    built = replace(context_at(database), clock=clock)
+    live(built, clock, 60, always(0.5, 0.5))
+    return built
 
 
 def has(page: AppTest, words: str) -> bool:

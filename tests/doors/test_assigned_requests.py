@@ -45,11 +45,11 @@ Selecting = Callable[[str, str], tuple[bool, str | None]]
 @pytest.fixture
 def context(tmp_path: Path) -> Iterator[Context]:
     """A learner with an experiment on one of three tools, and sessions that hold nothing."""
-    made = context_at(tmp_path / "a.db")
-    change(made, "k", 2)
-    start_experiment(made, SEARCH)
-    with closing(made.store):
-        yield made
+    built = context_at(tmp_path / "a.db")
+    change(built, "k", 2)
+    start_experiment(built, SEARCH)
+    with closing(built.store):
+        yield built
 
 
 def carried(chosen: Selection) -> Assigned | None:
@@ -116,7 +116,7 @@ def by_qortex(context: Context) -> Selecting:
 
 def test_every_door_has_the_one_side_of_a_session(context: Context) -> None:
     chance = Random(59)
-    seen: dict[str, list[tuple[bool, str | None]]] = defaultdict(list)
+    by_session: dict[str, list[tuple[bool, str | None]]] = defaultdict(list)
     with (
         served(context) as url,
         Client(url) as client,
@@ -133,13 +133,13 @@ def test_every_door_has_the_one_side_of_a_session(context: Context) -> None:
         }
         for number in range(8):
             for name in chance.sample([*doors], len(doors)):
-                seen[f"s{number}"].append(doors[name](f"s{number}", f"{name}-{number}"))
+                by_session[f"s{number}"].append(doors[name](f"s{number}", f"{name}-{number}"))
     sides = sides_of(context)
-    assert sides.keys() == seen.keys()
+    assert sides.keys() == by_session.keys()
     assert {*sides.values()} == {"with", "without"}
-    for session, told in seen.items():
-        assert {has for has, _ in told} == {sides[session] == "with"}
-        assert not any('"search"' in (guidance or "") for _, guidance in told)
+    for session, pairs in by_session.items():
+        assert {has for has, _ in pairs} == {sides[session] == "with"}
+        assert not any('"search"' in (guidance or "") for _, guidance in pairs)
     for row in queries.runs(context, limit=1_000):
         story = queries.run(context, row.uid)
         assert story.selection is not None
@@ -153,9 +153,9 @@ def test_every_door_has_the_one_side_of_a_session(context: Context) -> None:
 @pytest.fixture
 def front(context: Context) -> Iterator[Front]:
     with served(context) as url:
-        made = Front(url)
-        yield made
-        made.close()
+        built = Front(url)
+        yield built
+        built.close()
 
 
 def test_a_client_in_fallback_repeats_the_side_that_it_last_got(
@@ -200,9 +200,9 @@ def test_a_client_keeps_the_sides_of_the_latest_sessions(context: Context) -> No
         attempts: Attempts = learner._attempts
         for number in range(10_000):
             attempts.add_side(f"s{number}", chosen)
-        kept = attempts._known.sides
-        assert 2_000 < len(kept) <= 4_097
-        assert "s9999" in kept
+        remembered = attempts._known.sides
+        assert 2_000 < len(remembered) <= 4_097
+        assert "s9999" in remembered
 
 
 @pytest.mark.parametrize("side", ["with", "without"])
@@ -230,7 +230,7 @@ def test_a_fallback_has_the_arm_behind_the_seeds_or_out(side: TrialSide) -> None
 async def test_the_process_of_a_proxy_is_a_session(context: Context) -> None:
     start_experiment(context, "tool:a:only_a")
     path = named(context.store)
-    told: dict[TrialSide, int] = defaultdict(int)
+    pairs: dict[TrialSide, int] = defaultdict(int)
     for _ in range(3):
         before = {*sides_of(context)}
         async with proxied(late(path), "a", is_named=True) as peer:
@@ -240,7 +240,7 @@ async def test_the_process_of_a_proxy_is_a_session(context: Context) -> None:
                 assert "result" in await peer.call("only_a", {"armscope/turn": str(number)})
         ((session, side),) = ((one, of) for one, of in sides_of(context).items() if one not in before)
         assert {"only_a" in one for one in names} == {side == "with"}
-        told[side] += 1
+        pairs[side] += 1
         runs = [row for row in queries.runs(context) if row.session == session]
         for row in runs:
             story = queries.run(context, row.uid)
@@ -249,4 +249,4 @@ async def test_the_process_of_a_proxy_is_a_session(context: Context) -> None:
             assert assigned.side == side
         assert len(runs) == 2
     assert is_clean(context)
-    assert sum(told.values()) == 3
+    assert sum(pairs.values()) == 3

@@ -139,8 +139,8 @@ class Machine:
         self.prepare()
         assert queries.verify(self.context).clean
         for session in self.sessions:
-            told = {one.side for one in self.carried(session) if one is not None and one.in_force}
-            assert told == ({self.sides[session]} if session in self.sides else set())
+            carried_sides = {one.side for one in self.carried(session) if one is not None and one.in_force}
+            assert carried_sides == ({self.sides[session]} if session in self.sides else set())
         for row in queries.runs(self.context, limit=1_000):
             assert queries.run(self.context, row.uid).replays is not False
 
@@ -148,10 +148,10 @@ class Machine:
 @pytest.fixture
 def machine(world: World) -> Iterator[Machine]:
     """A machine whose learner puts two of four skills into a session."""
-    made = Machine(world)
-    with closing(made.context.store):
-        made.prepare()
-        yield made
+    machine = Machine(world)
+    with closing(machine.context.store):
+        machine.prepare()
+        yield machine
 
 
 @pytest.fixture
@@ -246,8 +246,8 @@ def test_a_session_that_begins_within_the_process_of_another_has_no_row(assignin
     first = [assigning.claude(then="clear"), assigning.claude(then="clear")]
     assigning.prepare()
     for other in assigning.sessions:
-        told = [None if one is None else one.in_force for one in assigning.carried(other)]
-        assert told == [other in first]
+        carried_sides = [None if one is None else one.in_force for one in assigning.carried(other)]
+        assert carried_sides == [other in first]
     assert assigning.sides.keys() == {*first}
     assigning.claude(then=first[0])
     assigning.check()
@@ -280,9 +280,9 @@ def test_a_selection_that_another_machine_had_prepared_assigns_nothing_after_a_s
     """That machine's folder is not discarded."""
     before = assigning.claude()
     paths = (assigning.world.folder.path / "prepared").rglob("*.json")
-    kept = {path: path.read_bytes() for path in paths}
+    contents = {path: path.read_bytes() for path in paths}
     stop_experiment(assigning.context, "experiment-1")
-    for path, content in kept.items():
+    for path, content in contents.items():
         path.write_bytes(content)
     after = assigning.claude()
     assigning.check()
@@ -314,17 +314,17 @@ def test_no_session_of_many_changes_its_side(
         folder = tmp_path_factory.mktemp("many")
         patch.setenv("HOME", str(folder / "home"))
         patch.delenv("XDG_STATE_HOME", raising=False)
-        made = Machine(World(folder))
-        with closing(made.context.store):
-            made.experiment()
-            made.prepare()
+        machine = Machine(World(folder))
+        with closing(machine.context.store):
+            machine.experiment()
+            machine.prepare()
             for kind, which, hours in kinds:
-                made.pass_hours(hours)
-                _do(made, kind, which)
-            made.check()
-            first = dict(_first_sides(made.world.folder.path / "sessions"))
-            assert {name: side for name, side in made.sides.items() if name in first} == made.sides
-            assert {first[name] == side for name, side in made.sides.items()} <= {True}
+                machine.pass_hours(hours)
+                _do(machine, kind, which)
+            machine.check()
+            first = dict(_first_sides(machine.world.folder.path / "sessions"))
+            assert {name: side for name, side in machine.sides.items() if name in first} == machine.sides
+            assert {first[name] == side for name, side in machine.sides.items()} <= {True}
 
 
 def _do(machine: Machine, kind: str, which: int) -> None:
@@ -403,5 +403,5 @@ def test_a_start_and_an_import_that_are_killed_at_any_step_assign_a_session_once
         world.prepare()
         first = dict(_first_sides(world.folder.path / "sessions"))
         assert sides_of(context) == first
-        told = [(run["session"], run["selection"]["experiment"]["side"]) for run in exported(world)]
-        assert dict(told).items() <= first.items()
+        carried_sides = [(run["session"], run["selection"]["experiment"]["side"]) for run in exported(world)]
+        assert dict(carried_sides).items() <= first.items()

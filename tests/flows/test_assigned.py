@@ -1,4 +1,4 @@
-"""Savings without assigned sessions: the same bits as if nobody had assigned any, except the sentence about them."""
+"""Savings without assigned sessions: the same bits as without an assignment, except the sentence about them."""
 
 from __future__ import annotations
 

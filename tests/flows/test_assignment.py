@@ -1,4 +1,4 @@
-"""Assignment: a session has one side in one experiment, whichever way it selects and whatever dies on the way."""
+"""Assignment: a session has one side in one experiment, whichever way it selects, also if a process dies."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ SIDES: tuple[TrialSide, TrialSide] = ("with", "without")
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
     """A learner with an experiment on the first arm."""
-    made = context_at(tmp_path / "a.db")
-    start_experiment(made, A)
-    return made
+    built = context_at(tmp_path / "a.db")
+    start_experiment(built, A)
+    return built
 
 
 def by_key(unit: str, share: float = 0.5) -> TrialSide:
@@ -222,8 +222,8 @@ def test_a_session_that_is_named_later_has_the_side_of_its_first_selection(conte
     for number, one in enumerate(chosen):
         recorded(context, f"r{number}", one, "late")
     assert sides_of(context) == {"late": chosen[0].experiment.side if chosen[0].experiment else None}
-    assert (told := carried(select(context, ARMS, session="late"))) is not None
-    assert told.side == sides_of(context)["late"]
+    assert (answer := carried(select(context, ARMS, session="late"))) is not None
+    assert answer.side == sides_of(context)["late"]
     recorded(context, "before", chosen_without(context), "known")
     recorded(context, "after", chosen[1], "known")
     assert "known" not in sides_of(context), "it had a run before"
@@ -249,9 +249,9 @@ def test_an_offer_has_the_side_of_its_session_and_one_without_is_of_its_run(cont
         assigned = carried(chosen)
         assert assigned is not None
         assert assigned.side == by_key(session or f"seed:{chosen.seed}")
-        told = report(context, Report(arm=chosen.included[-1], value=1.0, session=session))
-        assert told.run is not None
-        story = queries.run(context, told.run)
+        answer = report(context, Report(arm=chosen.included[-1], value=1.0, session=session))
+        assert answer.run is not None
+        story = queries.run(context, answer.run)
         assert story.selection is not None
         assert carried(story.selection) == assigned
     rows = assigned_rows(context)
@@ -295,8 +295,8 @@ def test_verify_finds_a_side_that_is_not_that_of_its_coin(context: Context) -> N
         recorded(context, f"r{number}", select(context, ARMS, session=f"s{number}"), f"s{number}")
     assert is_clean(context)
     context.write("settings", lambda txn: txn.run("UPDATE assignment SET side = 'with' WHERE learner_id = ?"))
-    found = [one for _, one in queries.verify(context).differences]
-    wrong = [one for one in found if one.recomputed == "the side of its coin"]
+    differences = [one for _, one in queries.verify(context).differences]
+    wrong = [one for one in differences if one.recomputed == "the side of its coin"]
     flipped = [row for row in assigned_rows(context) if by_key(row.session) == "without"]
     assert flipped
     assert len(wrong) <= len(flipped)
@@ -366,17 +366,17 @@ def test_two_processes_assign_a_session_once(context: Context, tmp_path: Path) -
 
     def selects(number: int) -> None:
         own = replace(context_at(path), entropy=lambda: 1_000 * number)
-        told: dict[str, Any] = {}
+        answer: dict[str, Any] = {}
         for at, session in enumerate(sessions):
             chosen = select(own, ARMS, session=session)
-            told[session] = msgspec.to_builtins(chosen.experiment)
+            answer[session] = msgspec.to_builtins(chosen.experiment)
             recorded(own, f"r{number}-{at}", chosen, session)
-        (tmp_path / f"{number}.json").write_text(json.dumps(told))
+        (tmp_path / f"{number}.json").write_text(json.dumps(answer))
 
     numbers = [child(lambda number=number: selects(number)) for number in range(2)]  # type: ignore[misc]
     assert [ended(number) for number in numbers] == [0, 0]
-    told = [json.loads((tmp_path / f"{number}.json").read_text()) for number in range(2)]
-    assert told[0] == told[1]
-    assert {session: one["side"] for session, one in told[0].items()} == sides_of(context)
+    answer = [json.loads((tmp_path / f"{number}.json").read_text()) for number in range(2)]
+    assert answer[0] == answer[1]
+    assert {session: one["side"] for session, one in answer[0].items()} == sides_of(context)
     assert sides_of(context) == {session: by_key(session) for session in sessions}
     assert is_clean(context)

@@ -54,9 +54,9 @@ def clock() -> Clock:
 
 @pytest.fixture
 def context(tmp_path: Path, clock: Clock) -> Iterator[Context]:
-    made = replace(context_at(tmp_path / "a.db"), clock=clock)
-    yield made
-    made.store.close()
+    built = replace(context_at(tmp_path / "a.db"), clock=clock)
+    yield built
+    built.store.close()
 
 
 def always(chance_with: float, chance_without: float) -> Solves:
@@ -106,14 +106,14 @@ def test_an_experiment_goes_from_its_plan_to_a_verdict_and_a_decision(context: C
     row = experiment_result(context, ARM)
     assert (row.figures.word, row.figures.metric.effect.limits is not None) == ("helps", True)
     assert explained.verdict(row).startswith(f"Offering {ARM}: helps. Success of a session: +")
-    kept = stop_experiment(context, "experiment-1", decision="keep")
+    keeping = stop_experiment(context, "experiment-1", decision="keep")
     assert experiment_result(context, "1").decision == "keep"
     with pytest.raises(NotApplicable, match="has stopped"):
         stop_experiment(context, "1")
     out = stop_experiment(context, "1", decision="exclude")
     assert (out.excluded, ARM in context_settings(context)) == (True, True)
     undo(context, out.id)
-    undo(context, kept.id)
+    undo(context, keeping.id)
     assert (experiment_result(context, "1").decision, ARM in context_settings(context)) == (None, False)
     assert is_clean(context)
 

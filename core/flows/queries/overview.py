@@ -196,10 +196,10 @@ def _overdue(snapshot: Snapshot, now_ms: int) -> tuple[overview_of.OverdueQueue,
     return tuple(queues)
 
 
-def _harmed(snapshot: Snapshot) -> tuple[overview_of.HarmFound, ...]:
+def _harmed(snapshot: Snapshot) -> tuple[overview_of.HarmStop, ...]:
     """Return the experiments that stopped by themselves, as long as their arm is neither kept nor excluded."""
     return tuple(
-        overview_of.HarmFound(experiment=one.fact.id, arm=one.plan.arm, at_ms=one.stop.at_ms)
+        overview_of.HarmStop(experiment=one.fact.id, arm=one.plan.arm, at_ms=one.stop.at_ms)
         for one in started(snapshot)
         if one.stop is not None and one.latest.harms and one.plan.arm not in snapshot.settings.left_out
     )

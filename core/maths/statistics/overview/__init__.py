@@ -15,7 +15,7 @@ from core.maths.statistics.overview.attention import (
     Attention,
     AttentionKind,
     Happened,
-    HarmFound,
+    HarmStop,
     OverdueQueue,
     PaidWrong,
     Severity,

@@ -97,7 +97,7 @@ class Attention:
     parting: PartingGrader | None = None
     overdue: tuple[OverdueQueue, ...] = ()
     paid: PaidWrong | None = None
-    harm: HarmFound | None = None
+    harm: HarmStop | None = None
     manual: ManualFinding | None = None
     cause: Cause | None = None
     feeds: tuple[SilentFeed, ...] = ()
@@ -127,7 +127,7 @@ class OverdueQueue:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HarmFound:
+class HarmStop:
     """An experiment that stopped by itself at ``at_ms`` (UTC), because its arm harms."""
 
     experiment: str
@@ -170,7 +170,7 @@ class Happened:
     n_rejected: int = 0
     parting: tuple[PartingGrader, ...] = ()
     overdue: tuple[OverdueQueue, ...] = ()
-    harmed: tuple[HarmFound, ...] = ()
+    harmed: tuple[HarmStop, ...] = ()
     paid_wrong: tuple[PaidWrong, ...] = ()
     passive_since_ms: int | None = None
     end_ms: int | None = None
