@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
-from core.doors.mcp.schemas import LISTS, filters_of
+from core.doors.mcp.tools import LISTS, filters_of
 from core.doors.mcp.server import agent, allowances
 from core.doors.mcp.tools import ALLOWABLE, BY_NAME, call, callable_by
 from core.doors.service import Service
