@@ -140,8 +140,9 @@ class Kind:
 
     ``shares`` are the chances in the first and in the second half. ``alike`` is the correlation of runs of a session.
     ``more_runs`` is the mean number of runs beyond the first, with and without. ``late_days`` is the mean delay of
-    outcomes, of failures with the arm and of others. ``spread`` is that of the logarithm of tokens. ``runaways`` is
-    the share of sessions with 50 times the tokens.
+    outcomes, of failures with the arm and of others. ``lost`` is the chance that a session has no run, and what a
+    failing one with the arm adds. ``spread`` is that of the logarithm of tokens. ``runaways`` is the share of
+    sessions with 50 times the tokens.
     """
 
     rates: Rates = _NO_EFFECT
@@ -154,6 +155,7 @@ class Kind:
     more_runs: tuple[float, float] = (0.0, 0.0)
     known: Known = _all_known
     late_days: tuple[float, float] = (0.5, 0.5)
+    lost: tuple[float, float] = (0.0, 0.0)
     spread: float = 1.2
     runaways: float = 0.0
     log_ratio: float = 0.0
@@ -198,6 +200,8 @@ class Kind:
         session = np.repeat(np.arange(n), 1 + dice.poisson(np.where(with_arm, *self.more_runs)))
         had_arm, solved = with_arm[session], dice.random(len(session)) < rate[session]
         is_known = dice.random(len(session)) < self.known(solved, had_arm)
+        fails = with_arm & (np.bincount(session, solved, n) == 0)
+        has_run = (dice.random(n) >= self.lost[0] + self.lost[1] * fails)[session]
         at = np.cumsum(dice.exponential(1 / self.a_day, n))
         known_at = at[session] + dice.exponential(np.where(had_arm & ~solved, *self.late_days))
         size = dice.normal(9.0, self.spread, n) + np.where(with_arm, self.log_ratio, 0.0)
@@ -207,11 +211,11 @@ class Kind:
             with_arm=with_arm,
             chance=chance,
             runs=Runs(
-                session=session,
-                solved=solved,
-                known_at=np.where(is_known, known_at, np.inf),
-                failed=dice.random(len(session)) < 0.05,
-                tokens=tokens[session] * dice.uniform(0.5, 1.5, len(session)),
+                session=session[has_run],
+                solved=solved[has_run],
+                known_at=np.where(is_known, known_at, np.inf)[has_run],
+                failed=dice.random(int(has_run.sum())) < 0.05,
+                tokens=(tokens[session] * dice.uniform(0.5, 1.5, len(session)))[has_run],
             ),
             truth=ours - theirs if self.metric == "success" else np.full(n, self.log_ratio),
             rises=self.rises,
@@ -227,6 +231,8 @@ KINDS: Final = {
     "a rival": Kind(rates=lambda time: (_even(0.072)(time)[0], _even(0.0576)(time)[0])),
     "sessions alike": Kind(alike=0.3, more_runs=(9.0, 3.0), n=1_200, rises=_TOTALS),
     "known for 40 %": Kind(known=_four_in_ten, n=1_800),
+    "failures unknown": Kind(known=lambda solved, with_arm: np.where(with_arm & ~solved, 0.91, 1.0), n=1_800),
+    "failures lost": Kind(lost=(0.1, 0.2), n=1_800),
     "failures known later": Kind(late_days=(2.0, 0.2), n=1_800),
     "beliefs that move": Kind(rates=_moving, n=3_000),
     # The arm helps by 5 points, and takes the room of one that helps by 10 in 80 % of sessions.

@@ -174,11 +174,26 @@ class Measure:
         logs = [np.cumsum(np.log1p(one * score)) - n * np.log1p(one * mean) for one in self.stake.tolist()]
         return np.asarray(np.logaddexp.reduce(_LOG_WEIGHTS[:, None] + np.stack(logs), axis=0))
 
+    def _room(self, side: _Side) -> Floats:
+        """Return the effect that can come from outcomes which only one side lacks, after each session.
+
+        One standard error is taken as chance. A total has no such room.
+        """
+        had_run, known = np.where(np.isfinite(self.known), 1.0, 0.0), np.nan_to_num(self.known)
+        has_bounds = self.is_bounded | self.is_sampled
+        ours, theirs = np.where(has_bounds, _shares(had_run, self.with_arm), _shares(known, self.with_arm))
+        n, n_ours = np.arange(1, len(ours) + 1), np.cumsum(self.with_arm)
+        share = (n_ours * ours + (n - n_ours) * theirs) / n
+        error = np.sqrt(share * (1 - share) * (1 / np.maximum(n_ours, 1) + 1 / np.maximum(n - n_ours, 1)))
+        value = np.where((ours < theirs) == (side > 0), self.centre, 1 - self.centre)
+        return np.asarray(self.in_points * value * np.maximum(np.abs(ours - theirs) - error, 0.0))
+
     def is_beyond(
         self, side: _Side, effect: float | Floats, error: float = ERROR, *, bounded: bool = True
     ) -> Bools:
         """Return whether bets prove after each session that the effect is beyond ``effect`` on this side."""
         need = math.log(2 / error)
+        effect = effect + side * self._room(side) if bounded and self.in_points else effect
         proven = self.log_wealth(side, effect, bounded=False) >= need
         if not bounded or not self.is_bounded.any():
             return np.asarray(proven)
@@ -205,9 +220,8 @@ class Measure:
 
         if ahead(-most) < 0:
             return -side * (most if self.in_points else math.inf)
-        return side * (
-            most if ahead(most) >= 0 else float(scipy.optimize.brentq(ahead, -most, most, xtol=_NEAR))
-        )
+        limit = most if ahead(most) >= 0 else float(scipy.optimize.brentq(ahead, -most, most, xtol=_NEAR))
+        return side * max(limit - float(self._room(side)[-1]), -most)
 
     def means(self, effect: float = 0.0) -> tuple[float, float]:
         """Return the mean values with and without the arm, scaled as in the bets on an effect."""
@@ -336,8 +350,8 @@ def words(
 ) -> Ints:
     """Return the verdict after each counted session, as an index of `WORDS`.
 
-    ``bounded``: unknown outcomes count against each side in turn, where too many are unknown. ``followed``: *no
-    difference* needs sides that were followed.
+    ``bounded``: too many unknown outcomes count against each side in turn, and so do those that one side lacks beyond
+    the other. ``followed``: *no difference* needs sides that were followed.
     """
     sessions = counted(sessions, plan.metric)
     of, smallest = measure(sessions, plan, plan.metric), _smallest(plan.metric, plan.smallest)
@@ -397,7 +411,7 @@ def _why(
     if (of.n.with_arm > 0) != (of.n.without > 0):
         return "one_side"
     if len(sessions) and words(sessions, plan, bounded=False)[-1] != OPEN:
-        return "not_known"
+        return "not_known" if (of.known < 1).any() else "runs_differ"
     if len(sessions) and words(sessions, plan, followed=False)[-1] != OPEN:
         return "not_followed"
     if int(sessions.has_run.sum()) < plan.n_planned:

@@ -209,6 +209,8 @@ CASES = {
     "few": (_spread_evenly(n=60), "open", "few_sessions"),
     "none": (_spread_evenly(n=0), "open", "few_sessions"),
     "one side": (assigned_of(np.ones(30), np.ones(30)), "open", "one_side"),
+    "a few lost on one side": (_spread_evenly(0.17, has_run=np.arange(400) % 20 != 0), "open", "runs_differ"),
+    "a few lost on both sides": (_spread_evenly(0.17, has_run=np.arange(400) % 20 > 1), "helps", None),
     "lost on one side": (_spread_evenly(0.3, has_run=HALF_WITH), "open", "runs_differ"),
     "not followed": (_spread_evenly(followed=HALF_WITH), "open", "not_followed"),
     "not followed, and it helps": (_spread_evenly(0.3, followed=HALF_WITH), "helps", None),
