@@ -22,7 +22,7 @@ from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
 Test = TrialRow | ExperimentRow
-"""What shows whether an arm helps."""
+"""Test of whether an arm helps."""
 OFTEN: Final = 0.25
 """Share of runs from which an arm is used often."""
 _FIRST: Final[tuple[TrialWord, ...]] = ("harms", "helps", "no_difference", "open")
@@ -50,7 +50,7 @@ class Verdict:
 
     @property
     def subject(self) -> Markdown:
-        """What the verdict speaks of."""
+        """Subject of the verdict."""
         return name_of(self.arm) if self.by == "trial" else f"{_OFFERING}{name_of(self.arm)}"
 
     @property
@@ -121,7 +121,7 @@ def used(shown: Iterable[Verdict], judged: Mapping[str, Judgement]) -> list[Used
 
 
 def harms_often(one: Verdict, judged: Judgement) -> bool:
-    """Return whether an arm is used often, a verdict says that it harms, and nobody kept it all the same."""
+    """Return whether an arm is used often, a verdict says that it harms, and no user kept it."""
     return one.word == "harms" and judged.mean >= OFTEN and not one.is_decided
 
 

@@ -32,17 +32,17 @@ FORM = {"arm": ARM, "find_out": "Plan an experiment"}
 
 @pytest.fixture
 def clock() -> Clock:
-    made = Clock()
-    made.now_ms = utc_now_ms() - 20 * DAY_MS
-    return made
+    own = Clock()
+    own.now_ms = utc_now_ms() - 20 * DAY_MS
+    return own
 
 
 @pytest.fixture
 def context(database: Path, clock: Clock) -> Context:
     """A learner with recent sessions that offered the arm."""
-    made = replace(context_at(database), clock=clock)
-    live(made, clock, 60, always(0.5, 0.5))
-    return made
+    own = replace(context_at(database), clock=clock)
+    live(own, clock, 60, always(0.5, 0.5))
+    return own
 
 
 def has(page: AppTest, words: str) -> bool:
@@ -227,7 +227,7 @@ def test_before_any_session_counts_there_is_no_picture(open_page: Open, context:
     )
 
 
-def test_a_path_without_an_interval_is_drawn_in_both_themes(context: Context, clock: Clock) -> None:
+def test_a_path_without_an_interval_has_both_themes(context: Context, clock: Clock) -> None:
     plan = start_experiment(context, ARM, metric="tokens").plan
     wide = Estimate(value=None, lower=None, upper=None, missing="few_sessions")
     path = [(10, wide), (20, Estimate(value=-12.0, lower=-30.0, upper=4.0))]
