@@ -105,7 +105,8 @@ def others(row: ExperimentRow) -> list[str]:
 def state(row: ExperimentRow) -> str:
     """Return whether an experiment assigns sessions, and how it ended."""
     by = {
-        "running": f"It assigns new sessions until {time_words(row.plan.ends_ms)}",
+        "running": f"It {'ends at' if row.is_excluded else 'assigns new sessions until'} "
+        f"{time_words(row.plan.ends_ms)}",
         "ended": f"It ended at {time_words(row.plan.ends_ms)}",
         "undone": "Its start is undone",
         "read_only": "It came from another learner, and can only be read",
@@ -116,9 +117,10 @@ def state(row: ExperimentRow) -> str:
     open_ones = (
         f" {number_of(row.n_open, 'session')} keep their side until their time is over." if row.n_open else ""
     )
-    keeping = " The arm is kept." if row.decision == "keep" else ""
-    out = " The arm is excluded now." if row.is_excluded else ""
-    return f"{by}.{open_ones if row.state != 'running' else ''}{keeping}{out}"
+    stays = " The arm is kept." if row.decision == "keep" else ""
+    so = ", so no session gets a side" if row.state == "running" else ""
+    out = f" The arm is excluded now{so}." if row.is_excluded else ""
+    return f"{by}.{open_ones if row.state != 'running' else ''}{stays}{out}"
 
 
 def limits(row: ExperimentRow) -> list[str]:
@@ -138,7 +140,7 @@ def limits(row: ExperimentRow) -> list[str]:
     if shown.is_bounded:
         sentences.append("Unknown outcomes count against each side in turn.")
     if shown.is_sampled:
-        sentences.append("Judged sessions, a random sample of their side, count alone.")
+        sentences.append("Judged sessions are a random sample of their side, and they alone count.")
     if shown.n_late:
         sentences.append(f"{number_of(shown.n_late, 'run')} came too late to count.")
     if row.nth > 1:
@@ -196,12 +198,12 @@ def _days(days: float) -> str:
 
 def changed(answer: ExperimentChanged) -> str:
     """Return what an act on an experiment does."""
-    keeping = f" {number_of(answer.n_open, 'session')} keep their side until their time is over."
+    open_ones = f" {number_of(answer.n_open, 'session')} keep their side until their time is over."
     if answer.excluded:
         return (
             "The arm is in no prompt from now on. Assigned sessions lose it, too, and count as not followed."
         )
-    return f"{answer.experiment} is changed.{keeping if answer.n_open else ''}"
+    return f"{answer.experiment} is changed.{open_ones if answer.n_open else ''}"
 
 
 EXPERIMENTS: Final[Table[ExperimentRow]] = Table(
