@@ -121,6 +121,7 @@ from core.store.compacted import compacted_observations
 from core.store.compacting import old_runs
 from core.store.damage import quick_check
 from core.store.episodes import tell_episodes as store_episodes
+from core.store.experiments import started
 from core.store.facts import EXCHANGED
 from core.store.imports import present
 from core.store.reads import session_moments
@@ -152,8 +153,8 @@ from tests.store.compacting import compact_until
 from tests.store.test_chain import execute
 from tests.store.test_mending import CHANGED, broken_by, write_lines
 from tests.worlds import HOUR_MS, IN_PARTS, START_MS, a_run, chosen_among, context_at, lines_file, run_line
-from tests.worlds.assigned import OFFERED, PLAN, assigned_run, start
 from tests.worlds.events import EVERY, PLAYED
+from tests.worlds.experiments import ARM, OFFERED, assigned_run, start_experiment
 from tests.worlds.lively import chosen_run, told_context
 from tests.worlds.reviewers import QUEUE, desk_at, executed, judge_all
 
@@ -332,16 +333,16 @@ def read_a_trial(context: Context) -> None:
 
 def assign_and_count(context: Context) -> None:
     """An experiment with a session that has a run, an erased one that has none, and a run without a session."""
-    number = start(context)
+    number, now_ms = start_experiment(context, ARM), START_MS + 13 * HOUR_MS
     for uid, session in (("assigned 1", "of a side"), ("assigned 2", None)):
         record(context, assigned_run(context, uid, session, ended_at_ms=START_MS + 12 * HOUR_MS))
     select(context, OFFERED, session="erased of a side")
     erase(context, session="erased of a side")
     with context.reading() as snapshot:
-        sessions, n_late = experiment_sessions(snapshot, number, PLAN, context.clock())
+        plan = next(one.plan for one in started(snapshot) if one.fact.number == number)
+        sessions, n_late = experiment_sessions(snapshot, number, plan, now_ms)
         assert (len(sessions), n_late, int(sessions.followed.sum())) == (3, 0, 3)
-        source, now_ms = PLAN.source, context.clock()
-        assert len(past_sessions(snapshot, PLAN.arm, hours=24, days=7, source=source, now_ms=now_ms)) == 2
+        assert len(past_sessions(snapshot, ARM, hours=24, days=7, source=None, now_ms=now_ms)) == 2
     undo_and_redo(context, f"experiment-{number}")
 
 

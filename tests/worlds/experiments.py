@@ -1,17 +1,23 @@
-"""Experiments of tests: starts and stops as facts, and the rows that they wrote."""
+"""Experiments of tests: starts and stops as facts, runs that follow their sides, and the rows that they wrote."""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from core.flows.context import Context
+from core.flows.select import select
+from core.records.arm import Arm
 from core.records.experiment import ExperimentAct, ExperimentLine, ExperimentPlan
+from core.records.run import Call, Run, Usage
 from core.records.times import DAY_MS
 from core.records.trial import TrialSide
 from core.store.experiments import add_experiment
-from tests.worlds import START_MS
+from tests.worlds import START_MS, chosen_among
 
 KEY: Final = "5e" * 32
+ARM: Final = "tool:other:assigned"
+OTHER: Final = "tool:other:usual"
+OFFERED: Final = (Arm(key=ARM, token_cost=10), Arm(key=OTHER, token_cost=20))
 
 
 class AssignedRow(NamedTuple):
@@ -63,3 +69,15 @@ def sides_of(context: Context) -> dict[str, TrialSide]:
     sides = {row.session or row.run: row.side for row in rows}
     assert len(sides) == len(rows)
     return sides
+
+
+def assigned_run(
+    context: Context,
+    uid: str,
+    session: str | None,
+    **fields: Any,  # noqa: ANN401 - fields of a run
+) -> Run:
+    """Return a run of a session, with what is selected in it now."""
+    usual = {"usage": Usage(input=90, output=10), "duration_ms": 1_500, "calls": (Call(name="usual"),)}
+    chosen = select(context, OFFERED, session=session)
+    return chosen_among(uid, chosen, OFFERED, session=session, **usual | fields)
