@@ -105,7 +105,8 @@ def others(row: ExperimentRow) -> list[str]:
 def state(row: ExperimentRow) -> str:
     """Return whether an experiment assigns sessions, and how it ended."""
     by = {
-        "running": f"It assigns new sessions until {time_words(row.plan.ends_ms)}",
+        "running": f"It {'ends at' if row.is_excluded else 'assigns new sessions until'} "
+        f"{time_words(row.plan.ends_ms)}",
         "ended": f"It ended at {time_words(row.plan.ends_ms)}",
         "undone": "Its start is undone",
         "read_only": "It came from another learner, and can only be read",
@@ -117,7 +118,8 @@ def state(row: ExperimentRow) -> str:
         f" {number_of(row.n_open, 'session')} keep their side until their time is over." if row.n_open else ""
     )
     keeping = " The arm is kept." if row.decision == "keep" else ""
-    out = " The arm is excluded now." if row.is_excluded else ""
+    so = ", so no session gets a side" if row.state == "running" else ""
+    out = f" The arm is excluded now{so}." if row.is_excluded else ""
     return f"{by}.{open_ones if row.state != 'running' else ''}{keeping}{out}"
 
 

@@ -138,11 +138,11 @@ def change(value: Estimate, unit: str) -> str:
     if value.value is None:
         return "No known change"
     rounded = round(value.value)
-    shown = f"{rounded:{'+' if rounded else ''}d}{unit}"
+    shown = f"{rounded:{'+' if rounded else ''},d}{unit}"
     if value.limits is None:
         return shown
     low, high = value.limits
-    return f"{shown} ({math.floor(low + _HAIR):+d} to {math.ceil(high - _HAIR):+d})"
+    return f"{shown} ({math.floor(low + _HAIR):+,d} to {math.ceil(high - _HAIR):+,d})"
 
 
 def effects(row: TrialRow) -> str:

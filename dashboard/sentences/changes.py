@@ -182,7 +182,7 @@ def _experiment(detail: Detail, foreign: _Foreign[Shown]) -> Shown:
         return f"gave new sessions of {of} a chance of {foreign(str(detail.get('share')))}"
     if detail.get("harms") is not None:
         return f"stopped {of}, because {arm} harms"
-    return f"{'kept the arm of' if detail.get('decision') == 'keep' else 'stopped'} {of} on {arm}"
+    return f"kept {arm} after {of}" if detail.get("decision") == "keep" else f"ended {of} on {arm}"
 
 
 def _marked(text: str, *, is_key: bool = False) -> Markdown:

@@ -28,6 +28,7 @@ OFTEN: Final = 0.25
 _FIRST: Final[tuple[TrialWord, ...]] = ("harms", "helps", "no_difference", "open")
 """The verdicts in the order that a page leads with."""
 _MOST_NAMED: Final = 3
+_OFFERING: Final = Words("offering ")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +51,7 @@ class Verdict:
     @property
     def subject(self) -> Markdown:
         """Subject of the verdict."""
-        return name_of(self.arm) if self.by == "trial" else f"offering {name_of(self.arm)}"
+        return name_of(self.arm) if self.by == "trial" else f"{_OFFERING}{name_of(self.arm)}"
 
     @property
     def sourced(self) -> Markdown:
@@ -101,7 +102,7 @@ def conclusion(rows: Sequence[Test]) -> Sentence:
         if names:
             few = len(names) <= _MOST_NAMED
             named = wording.listed(names) if few else wording.things(len(names), "arm")
-            lead = f"; {named}" if parts else wording.capital(named)
+            lead = f"; {named}" if parts else wording.capital(named) if named.startswith(_OFFERING) else named
             parts += [f"{lead}: ", Phrase(Words(word.replace("_", " ")))]
     if not shown and any(map(explained.is_screen, trials)):
         names = [name_of(one.arm) for one in explained.candidates(trials)[:_MOST_NAMED]]
@@ -198,15 +199,19 @@ def decided(decision: Decision | None, answer: ExperimentChanged, share: float) 
         ]
     n_open = wording.things(answer.n_open, "session")
     keep = "keeps its" if answer.n_open == 1 else "keep their"
-    stay = Words(f"{n_open} {keep} side until the time is over.")
+    stay = [Words(f"{n_open} {keep} side until the time is over.")] if answer.n_open else []
     if decision is None:
-        return [Words(f"A new session has the arm with chance {share:g}. A new period begins."), stay]
+        return [
+            Words(f"A new session has the arm with chance {share:g}."),
+            Words("A new period begins."),
+            *stay,
+        ]
     after = (
         "The arm stays, and draws decide about it as before."
         if decision == "keep"
         else "The decision about the arm stays open."
     )
-    return [Words("No new session gets a side."), stay, Words(after)]
+    return [Words("No new session gets a side."), *stay, Words(after)]
 
 
 # The table of both
@@ -220,6 +225,11 @@ def id_of(one: Test) -> str:
 def arms_of(one: Test) -> tuple[str, ...]:
     """Return the arms that are tested."""
     return one.arms if isinstance(one, TrialRow) else (one.plan.arm,)
+
+
+def at_ms(one: Test) -> int:
+    """Return when a trial had its latest results, or when an experiment started or stopped."""
+    return one.at_ms if isinstance(one, TrialRow) else max(one.at_ms, one.stopped_ms or 0)
 
 
 def _verdict(one: Test) -> str:
@@ -249,7 +259,7 @@ def _state(one: Test) -> str:
 
 
 TESTS: Final[Table[Test]] = Table(
-    at=time("latest", lambda one: one.at_ms, width=114),
+    at=time("latest", at_ms, width=114),
     arms=text(
         "arm",
         lambda one: ", ".join(map(wording.full_name, arms_of(one))) or getattr(one, "about", ""),
@@ -259,7 +269,7 @@ TESTS: Final[Table[Test]] = Table(
     verdict=text("verdict", _verdict, width=175),
     effect=text("effect", _effect, width=190),
     size=text("with and without", _size, width=160),
-    state=text("state", _state, width=76),
+    state=text("from, state", _state, width=76),
     name=text("name", id_of, width=98),
 )
 """One row for each trial and each experiment."""

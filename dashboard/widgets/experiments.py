@@ -12,6 +12,7 @@ from core.explained import experiments as explained
 from core.records.achieved import OUTCOME_SOURCES
 from core.records.experiment import (
     IN_POINTS,
+    METRICS,
     MOST_DAYS,
     Decision,
     ExperimentOptions,
@@ -26,7 +27,6 @@ from dashboard.sentences import changes
 from dashboard.sentences import trials as sentences
 from dashboard.widgets import address
 from dashboard.widgets.charts import pictured
-from dashboard.widgets.fields import choice
 from dashboard.widgets.parts import (
     link,
     muted,
@@ -256,10 +256,10 @@ def _history(row: ExperimentRow) -> None:
     for one in queries.acts_on(row.experiment):
         if one.act is None:
             continue
-        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False):
             at = wording.minute(one.at_ms, year_of_ms=here.frame.last_at_ms)
             words = changes.change(one, here.frame.settings.currency)
-            st.markdown(small(f"{at} UTC · {wording.literal(one.actor)} {words}"), width="content")
+            st.markdown(small(f"{at} UTC · {wording.literal(one.actor)} {words}"))
             back = offered_undo(NamedAct(one.act, one.actor, one.undone))
             way_back(back, one.act, again=one.undone, at=actions.EXPERIMENT)
 
@@ -288,8 +288,9 @@ def form(arm: str) -> None:
 
 
 def _options() -> ExperimentOptions:
-    words = {name: wording.capital(Words(one)) for name, one in explained.METRIC_WORDS.items()}
-    metric = choice("Measure", words, "success", key="experiment measure", bound=False, labelled=True)
+    metric = st.selectbox(
+        "Measure", METRICS, format_func=explained.METRIC_WORDS.__getitem__, key="experiment measure"
+    )
     options = ExperimentOptions(metric=metric)
     if metric == "success":
         options["source"] = st.selectbox(
@@ -301,15 +302,16 @@ def _options() -> ExperimentOptions:
             key="experiment source",
         )
     unit = "points" if metric in IN_POINTS else "per cent"
-    first, second = st.columns(2)
-    options["smallest"] = first.number_input(
-        f"Smallest effect, {unit}", 1.0, 100.0, 10.0, 1.0, key="experiment smallest"
+    left, right = st.columns(2)
+    options["smallest"] = left.number_input(
+        f"Smallest effect, {unit}", 1.0, 100.0, 10.0, 1.0, format="%g", key="experiment smallest"
     )
-    options["share"] = second.number_input(
+    options["share"] = right.number_input(
         "Chance of having it", 0.05, 0.95, 0.5, 0.05, key="experiment share"
     )
-    options["hours"] = first.number_input("Hours that count", 1, 336, 24, key="experiment hours")
-    options["days"] = second.number_input("Days for outcomes", 0, 60, 7, key="experiment days")
+    left, right = st.columns(2)
+    options["hours"] = left.number_input("Hours that count", 1, 336, 24, key="experiment hours")
+    options["days"] = right.number_input("Days for outcomes", 0, 60, 7, key="experiment days")
     return options
 
 
@@ -324,7 +326,7 @@ def _plan(arm: str, options: ExperimentOptions) -> None:
     if _may_act():
         st.button(
             "Start the experiment",
-            type="primary",
+            type="secondary" if planned.proposes_trial else "primary",
             icon=":material/play_arrow:",
             key="start experiment",
             disabled=n_refused > 0,

@@ -71,7 +71,7 @@ def requested(name: str) -> TrialStory | None:
 
 def tests() -> list[Test]:
     """Return the trials and experiments, newest first."""
-    return sorted([*queries.trials(), *queries.experiments()], key=lambda one: -one.at_ms)
+    return sorted([*queries.trials(), *queries.experiments()], key=sentences.at_ms, reverse=True)
 
 
 def nothing_yet() -> None:

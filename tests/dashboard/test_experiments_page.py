@@ -78,7 +78,7 @@ def test_a_plan_is_shown_first_and_a_start_is_undone(open_page: Open, context: C
 @pytest.mark.parametrize("metric", ["failures", "tokens"])
 def test_each_measure_is_planned_in_its_unit(open_page: Open, context: Context, metric: str) -> None:
     page = open_page("arm", **FORM)
-    page.button_group(key="experiment measure").set_value(metric).run()
+    page.selectbox(key="experiment measure").set_value(metric).run()
     check(page)
     unit = {"failures": "points", "tokens": "per cent"}[metric]
     assert page.number_input(key="experiment smallest").label == f"Smallest effect, {unit}"
@@ -160,7 +160,7 @@ def test_a_running_experiment_gets_another_chance_and_ends(open_page: Open, cont
     page.button(key=f"do end {EXPERIMENT}").click().run()
     check(page)
     assert experiment_result(context, EXPERIMENT).state == "stopped"
-    assert has(page, "stopped experiment-1 on")
+    assert has(page, "ended experiment-1 on")
 
 
 def test_a_harm_leads_to_the_experiment_and_its_decision(
