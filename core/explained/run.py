@@ -142,7 +142,7 @@ def _calls(n_calls: int, n_real: int) -> str:
 def side(story: RunStory) -> str | None:
     """Return the side of the run's session in an experiment; None without one."""
     one = story.assigned
-    return None if one is None else f"Its session is on the side {one.side} {one.arm} of {story.experiment}."
+    return None if one is None else f"In {story.experiment} its session is on the side {one.side} {one.arm}."
 
 
 def not_offered(story: RunStory) -> str | None:

@@ -201,7 +201,7 @@ def _state(row: ExperimentRow) -> Markdown:
         n = row.figures.assigned.with_arm + row.figures.assigned.without
         planned = wording.things(row.plan.n_planned, "planned session")
         return f"**It runs.** {wording.count(n)} of {planned} have a side. {words}"
-    return f"{sign('critical')}&nbsp; {words}" if row.harms is not None and row.decision is None else words
+    return f"{sign('critical')}&nbsp; {words}" if row.harms is not None and row.decision != "keep" else words
 
 
 def _act(row: ExperimentRow) -> None:

@@ -202,10 +202,10 @@ def test_a_run_names_the_side_of_its_session(open_page: Open, context: Context, 
     story = run(context, "r1000")
     assert (story.experiment, story.assigned is not None) == (EXPERIMENT, True)
     assert story.assigned is not None
-    side = f"Its session is on the side {story.assigned.side} {ARM} of {EXPERIMENT}."
+    side = f"In {EXPERIMENT} its session is on the side {story.assigned.side} {ARM}."
     page = open_page("run", run="r1000")
     assert has(page, side)
-    assert not has(open_page("run", run="r1"), "Its session is on the side")
+    assert not has(open_page("run", run="r1"), "its session is on the side")
 
 
 def test_an_unknown_experiment_leads_to_the_list(open_page: Open, context: Context) -> None:
