@@ -117,10 +117,10 @@ def state(row: ExperimentRow) -> str:
     open_ones = (
         f" {number_of(row.n_open, 'session')} keep their side until their time is over." if row.n_open else ""
     )
-    stays = " The arm is kept." if row.decision == "keep" else ""
+    keeping = " The arm is kept." if row.decision == "keep" else ""
     so = ", so no session gets a side" if row.state == "running" else ""
     out = f" The arm is excluded now{so}." if row.is_excluded else ""
-    return f"{by}.{open_ones if row.state != 'running' else ''}{stays}{out}"
+    return f"{by}.{open_ones if row.state != 'running' else ''}{keeping}{out}"
 
 
 def limits(row: ExperimentRow) -> list[str]:
@@ -140,7 +140,7 @@ def limits(row: ExperimentRow) -> list[str]:
     if shown.is_bounded:
         sentences.append("Unknown outcomes count against each side in turn.")
     if shown.is_sampled:
-        sentences.append("Judged sessions are a random sample of their side, and they alone count.")
+        sentences.append("Judged sessions, a random sample of their side, count alone.")
     if shown.n_late:
         sentences.append(f"{number_of(shown.n_late, 'run')} came too late to count.")
     if row.nth > 1:
@@ -198,12 +198,12 @@ def _days(days: float) -> str:
 
 def changed(answer: ExperimentChanged) -> str:
     """Return what an act on an experiment does."""
-    open_ones = f" {number_of(answer.n_open, 'session')} keep their side until their time is over."
+    keeping = f" {number_of(answer.n_open, 'session')} keep their side until their time is over."
     if answer.excluded:
         return (
             "The arm is in no prompt from now on. Assigned sessions lose it, too, and count as not followed."
         )
-    return f"{answer.experiment} is changed.{open_ones if answer.n_open else ''}"
+    return f"{answer.experiment} is changed.{keeping if answer.n_open else ''}"
 
 
 EXPERIMENTS: Final[Table[ExperimentRow]] = Table(

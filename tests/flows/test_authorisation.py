@@ -20,6 +20,7 @@ from core.errors import Denied, UnknownExecution
 from core.flows import (
     alerts,
     choose,
+    experiments,
     export,
     inventory,
     launch,
@@ -258,6 +259,10 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     ),
     "erase.preview_erase": ("erase", lambda context, _: preview_erase(context, run=RUN)),
     "compact.preview_compact": ("erase", lambda context, _: preview_compact(context, keep_days=365)),
+    "experiments.experiment_path": (
+        "read",
+        lambda context, _: experiments.experiment_path(context, "experiment-1"),
+    ),
     "queues.propose_queue": ("queue", lambda context, _: queues.propose_queue(context)),
     "queues.missed_arms": ("read", lambda context, _: queues.missed_arms(context)),
     "queues.missed_use": ("read", lambda context, _: queues.missed_use(context)),
