@@ -8,7 +8,6 @@ from pkgutil import iter_modules
 
 from core.doors.cli.program.app import (
     BasePath,
-    GlobalOptions,
     LogForm,
     LogFrom,
     Port,

@@ -2,10 +2,8 @@
 
 from core.maths.statistics.agreement.interval import agreement
 from core.maths.statistics.agreement.raters import (
-    PairAgreement,
-    RaterAgreement,
     against_rest,
     graders_against_humans,
     pairwise,
 )
-from core.records.agreement import Agreement, GraderAgreement, Metric, NoAgreement, Reliability
+from core.records.agreement import Agreement, Metric, NoAgreement
