@@ -309,5 +309,5 @@ ARMS: Final = (
     Planted(key="section:system:Tooling", prob=1.0, token_cost=460),
     Planted(key="section:system:Output format", prob=1.0, token_cost=340),
     Planted(key="section:system:Time and place", prob=1.0, token_cost=90, since_day=29.998),
-    Planted(key=TESTED, prob=0.68, token_cost=510, since_day=6.0, problem=2, effect=0.45, effect_day=0.0),
+    Planted(key=TESTED, prob=0.68, token_cost=510, since_day=6.5, problem=2, effect=0.45, effect_day=0.0),
 )
