@@ -40,6 +40,10 @@ HOUR_MS: Final = 3_600_000
 Kind = Literal["run", "offer", "follow-up", "fallback", "late", "lost"]
 KINDS: Final[tuple[Kind, ...]] = ("run", "offer", "follow-up", "fallback", "late", "lost")
 MODELS: Final = ("large", "small")
+replace_run: Final = msgspec.structs.replace
+ACTS: Final = st.lists(
+    st.tuples(st.booleans(), st.sampled_from(KINDS), st.integers(0, 3)), min_size=20, max_size=60
+)
 _OWN: Final = frozenset({"assigned_runs", "assigned_share"})
 
 
@@ -98,9 +102,6 @@ class World:
         self.context.write("settings", lambda txn: add_experiment(txn, line, txn.own, secret="ab" * 32))
 
 
-replace_run: Final = msgspec.structs.replace
-
-
 def exact(value: object) -> object:
     """Return a value as plain data that differ where a bit differs, without the figures about assigned runs."""
     if isinstance(value, np.ndarray):
@@ -135,10 +136,7 @@ def of_saving(context: Context) -> dict[str, object]:
     }
 
 
-acts = st.lists(st.tuples(st.booleans(), st.sampled_from(KINDS), st.integers(0, 3)), min_size=20, max_size=60)
-
-
-@given(acts=acts, share=st.sampled_from((0.1, 0.5, 0.9)), holds=st.booleans(), compacts=st.booleans())
+@given(acts=ACTS, share=st.sampled_from((0.1, 0.5, 0.9)), holds=st.booleans(), compacts=st.booleans())
 @settings(max_examples=25, deadline=None)
 def test_savings_are_those_of_the_learner_without_assigned_sessions(
     tmp_path_factory: pytest.TempPathFactory,
