@@ -94,13 +94,6 @@ def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: Non
         ("caches", _caches(snapshot, taken)),
         ("learner", _settings(snapshot)),
         ("hold", (Difference("hold", *map(_shown, one)) for one in unlike_holds(snapshot))),
-        (
-            "assignment",
-            (
-                Difference("assignment", str(number), f"side {side}", "the side of its coin")
-                for number, side in unlike_assignments(snapshot)
-            ),
-        ),
         ("undone", _acts(snapshot)),
         ("compaction", (Difference("compaction", *map(_shown, one)) for one in unlike_compactions(snapshot))),
         (
@@ -146,6 +139,7 @@ def contradictions(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: 
         ("episode", unlike_recorded(snapshot)),
         ("learner", unknown_numbers(snapshot)),
         ("learner", unlike_facts(snapshot)),
+        ("assignment", _sides(snapshot)),
         ("audit", unlike_log(snapshot)),
         ("layer", _layers(snapshot)),
         ("link", _chain(snapshot)),
@@ -526,6 +520,12 @@ def _shared(snapshot: Snapshot) -> Iterator[Difference]:
             yield Difference(
                 "episode_credit", str(number), f"weights that add up to {sum(shares)}", str(MICRO)
             )
+
+
+def _sides(snapshot: Snapshot) -> Iterator[Difference]:
+    """Check that assigned sessions have the side of their coin."""
+    for number, side in unlike_assignments(snapshot):
+        yield Difference("assignment", str(number), f"side {side}", "the side of its coin")
 
 
 def _state(is_active: bool, revision: int) -> str:
