@@ -59,7 +59,7 @@ from core.formats.entries import (
 )
 from core.formats.heads import head_of, is_tools
 from core.formats.openclaw_report import is_report, session_of_report
-from core.formats.reading import Format, Head, Reading, SubAgentFiles, first_keys
+from core.formats.reading import Format, Head, Reading, Shape, SubAgentFiles, first_keys
 from core.formats.spool import Spool, Spooled, is_pipe
 from core.formats.tools import Supplied
 from core.records.run import Unit

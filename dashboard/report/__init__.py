@@ -4,5 +4,5 @@ Questions → answers with their sources (`facts`) → sections (`document`) →
 """
 
 from dashboard.report.document import report
-from dashboard.report.facts import gather
+from dashboard.report.facts import Facts, Query, gather
 from dashboard.report.html import rendered

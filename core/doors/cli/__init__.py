@@ -8,6 +8,7 @@ from pkgutil import iter_modules
 
 from core.doors.cli.program.app import (
     BasePath,
+    GlobalOptions,
     LogForm,
     LogFrom,
     Port,

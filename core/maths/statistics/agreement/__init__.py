@@ -2,8 +2,10 @@
 
 from core.maths.statistics.agreement.interval import agreement
 from core.maths.statistics.agreement.raters import (
+    PairAgreement,
+    RaterAgreement,
     against_rest,
     graders_against_humans,
     pairwise,
 )
-from core.records.agreement import Agreement, Metric, NoAgreement
+from core.records.agreement import Agreement, GraderAgreement, Metric, NoAgreement, Reliability

@@ -29,6 +29,7 @@ from core.maths.statistics.change.splits import (
     MIN_BEFORE,
     MIN_CHANGE,
     WINDOW_DAYS,
+    Splits,
     splits,
 )
 from core.maths.statistics.change.together import TOGETHER_DAYS, Poisoned, gone, together
