@@ -571,17 +571,6 @@ def written(
     done(line, act_document(context, value), lambda: say(words, *written_words(line, context, act, way)))
 
 
-def tried(
-    line: typer.Context, context: Context, value: object, lines: Sequence[str], *, act: str | None
-) -> None:
-    """Report an act like `written`; without an id nothing was recorded."""
-    if act is None:
-        answer(line, value, lambda: say(*lines, "Nothing was recorded."))
-    else:
-        ways = written_words(line, context, act)
-        done(line, act_document(context, value), lambda: say(*lines, *ways))
-
-
 def written_words(
     line: typer.Context, context: Context, act: str | None, way: str = "Take it back"
 ) -> list[str]:
