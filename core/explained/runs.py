@@ -53,6 +53,10 @@ LEDGER: Final[Table[Observation]] = Table(
 )
 
 
+def _seconds(one: RunRow) -> float | None:
+    return None if one.duration_ms is None else one.duration_ms / 1000
+
+
 RUNS: Final[Table[RunRow]] = Table(
     at=time("ended", lambda one: one.at_ms, _UNKNOWN, width=114),
     run_no=Field("run", lambda one: str(one.run_no), "count", lambda one: one.run_no, width=64),
@@ -64,9 +68,7 @@ RUNS: Final[Table[RunRow]] = Table(
     n_arms=count("arms in", lambda one: one.n_arms, width=68),
     n_referenced=count("used", lambda one: one.n_referenced, width=60),
     tokens=count("tokens", lambda one: one.tokens, _UNKNOWN, width=72),
-    seconds=number(
-        "seconds", lambda one: None if one.duration_ms is None else one.duration_ms / 1000, ".1f", width=70
-    ),
+    seconds=number("seconds", _seconds, ".1f", width=70),
     achieved=number("achieved", lambda one: one.achieved, ".3g", _UNKNOWN, width=82),
     uid=text("id", lambda one: one.uid, width=180),
 )
@@ -125,6 +127,10 @@ def _shift(side: SideArm) -> str:
     )
 
 
+def _cost(one: SideRuns, currency: str) -> str:
+    return money_words(one.cost_pico / PICO / one.n_costs, currency, 4) if one.n_costs else "-"
+
+
 def sides_of(result: ComparedSides) -> list[tuple[str, str, str]]:
     """Return the rows of `SIDES`: figures of both sides."""
     currency = result.currency
@@ -132,9 +138,7 @@ def sides_of(result: ComparedSides) -> list[tuple[str, str, str]]:
         "runs": lambda one: f"{one.n_runs:,}",
         "failed": _failed,
         "tokens a run": lambda one: f"{one.tokens / one.n_tokens:,.0f}" if one.n_tokens else "-",
-        "cost a run": lambda one: (
-            money_words(one.cost_pico / PICO / one.n_costs, currency, 4) if one.n_costs else "-"
-        ),
+        "cost a run": lambda one: _cost(one, currency),
     }
     return [(name, figure(result.a), figure(result.b)) for name, figure in figures.items()]
 
@@ -150,6 +154,8 @@ ARMS_OF_SIDES: Final[Table[ComparedArm]] = Table(
 )
 
 
-LISTED_HITS: Final[Table[SearchHit]] = HITS.only("kind", "id", "at", "about").but(
-    about=lambda one: " · ".join(filter(None, ("" if one.title == one.id else one.title, one.about)))
-)
+def _about(one: SearchHit) -> str:
+    return " · ".join(filter(None, ("" if one.title == one.id else one.title, one.about)))
+
+
+LISTED_HITS: Final[Table[SearchHit]] = HITS.only("kind", "id", "at", "about").but(about=_about)

@@ -417,9 +417,13 @@ _TASKS: Final = msgspec.json.Decoder(_Task)
 
 
 def _claims(head: Head) -> bool:
-    return any(
-        "sessionId" in line and "uuid" in line and _type_of(line) in _CLAIMED for line in head.lines
-    ) or any("leafUuid" in line and _type_of(line) == "summary" for line in head.lines)
+    return any(_is_ours(line) for line in head.lines) or any(
+        "leafUuid" in line and _type_of(line) == "summary" for line in head.lines
+    )
+
+
+def _is_ours(line: dict[str, msgspec.Raw]) -> bool:
+    return "sessionId" in line and "uuid" in line and _type_of(line) in _CLAIMED
 
 
 def _type_of(line: dict[str, msgspec.Raw]) -> str:

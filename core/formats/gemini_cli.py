@@ -153,7 +153,7 @@ class _Session(NamedSession[_Piece]):
                 self.kind = part.kind or self.kind
                 self._is_listed |= part.messages is not None
                 for position, message in enumerate(part.messages or (), start=1):
-                    self._keep(position, bytes(message), (decoded(_IDENTIFIED, message) or _Identified()).id)
+                    self._keep(position, bytes(message), _identity(message))
 
     def entries(self, reading: Reading) -> Iterator[Run | Rejected | Skipped]:
         if self.kind == _SUBAGENT:
@@ -278,6 +278,11 @@ class _Session(NamedSession[_Piece]):
         if self.prompts:
             self.prompts[-1].status = status
             self.touch(message.timestamp or None)
+
+
+def _identity(message: msgspec.Raw) -> str | None:
+    """Return the id of a message; None where it is no text, or the message is no object."""
+    return (decoded(_IDENTIFIED, message) or _Identified()).id
 
 
 def _parts_of(raw: bytes) -> int:

@@ -82,10 +82,12 @@ def _call(request: Mapping[str, object]) -> ExportCall:
         include_reward=bool(request["include_reward"]),
         is_base64="delivery" in request,
         layer=parsed if isinstance(parsed, LayerUri) else None,
-        adapters=tuple(
-            name if name.lower().startswith("kairos:") else f"kairos://adapter/{name}" for name in adapters
-        ),
+        adapters=tuple(_named(name) for name in adapters),
     )
+
+
+def _named(adapter: str) -> str:
+    return adapter if adapter.lower().startswith("kairos:") else f"kairos://adapter/{adapter}"
 
 
 def _is_right(name: str, request: Mapping[str, object]) -> bool:

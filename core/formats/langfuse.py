@@ -8,7 +8,7 @@ calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -116,8 +116,7 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
 
 def _runs(reading: Reading, unknown: Unknown, export: _Export, number: int, raw: bytes) -> Iterator[Entry]:
     for trace, observations in export.parts():
-        # the last state of each; one of another start or name is another one, at any id
-        distinct = {(one.id, one.start_time, one.type, one.name): one for one in observations}.values()
+        distinct = _distinct(observations)
         unknown.n_shared += len(distinct) - len({one.id for one in distinct})
         try:
             steps = apart(map(_step, sorted(distinct, key=lambda one: one.start_time or "")))
@@ -125,6 +124,11 @@ def _runs(reading: Reading, unknown: Unknown, export: _Export, number: int, raw:
             yield traced.run(NAME, unknown, reading.supplied, keeps_texts=reading.keeps_texts)
         except UNDECODABLE as error:
             yield reading.rejected(number, error, raw)
+
+
+def _distinct(observations: Sequence[_Observation]) -> Collection[_Observation]:
+    """Return the last state of each observation; one of another start or name is another one, at any id."""
+    return {(one.id, one.start_time, one.type, one.name): one for one in observations}.values()
 
 
 def _step(one: _Observation) -> Step:

@@ -28,7 +28,7 @@ from core.formats.reading import Format, Head
 from core.formats.strict import Flaw, decoded, digest_of
 from core.records.bill import merged
 from core.records.limits import Label, Tokens
-from core.records.run import rows_of_usage
+from core.records.run import Status, rows_of_usage
 
 NAME: Final = "swe-agent"
 
@@ -131,8 +131,7 @@ def _record(raw: bytes) -> Record:
         usage=usage or summed(replied),
         spent=merged(replace(row, model=model).as_request for row in requests),
         unread=[*unread, *(name for _, names in counts for name in names)],
-        # a submission because of a limit is no normal end
-        status="completed" if info.exit_status is None or info.exit_status.lower() == _SUBMITTED else "error",
+        status=_status(info.exit_status),
     )
 
 
@@ -160,6 +159,11 @@ def _model(file: _File, info: _Info) -> str | None:
         config = _CONFIG.decode(file.replay_config)
     models = () if config is None else (config.model, config.agent.model if config.agent else None)
     return next((model.name or model.model_name for model in models if model is not None), None)
+
+
+def _status(exit_status: str | None) -> Status:
+    """Return the status; a submission because of a limit is no normal end."""
+    return "completed" if exit_status is None or exit_status.lower() == _SUBMITTED else "error"
 
 
 _READ: Final = partial(read, NAME, decode=_record)

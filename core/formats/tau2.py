@@ -28,7 +28,7 @@ from core.formats.stream import Bytes, Damage
 from core.formats.strict import UNDECODABLE, Flaw, named, plain
 from core.formats.tools import inventory_of
 from core.records.limits import Label, Tokens
-from core.records.run import Inventory
+from core.records.run import Inventory, Status
 
 NAME: Final = "tau2"
 
@@ -206,8 +206,7 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
             unread=[name for _, names in counts for name in names],
             duration_ms=None if seconds is None else round(seconds * 1000),
             ended_at=simulation.end_time,
-            # running out of steps or of allowed errors is no normal end and no interruption
-            status="completed" if reason is None or reason in _ENDED_NORMALLY else "error",
+            status=_status(reason),
         )
 
     with_tools = replace(reading, supplied=_supplied(info, reading))
@@ -235,6 +234,11 @@ def _missing(reading: Reading, index: msgspec.Raw, files: Mapping[str, Path]) ->
         if one.id not in files:
             reason = f"The index names simulation {one.id[:60]!a}, and {_SIMULATIONS} holds no file of it."
             yield Rejected(file=reading.file, line=None, reason=reason)
+
+
+def _status(reason: str | None) -> Status:
+    """Return the status; running out of steps or of allowed errors is no normal end and no interruption."""
+    return "completed" if reason is None or reason in _ENDED_NORMALLY else "error"
 
 
 def _declared(info: _Info) -> Inventory | None:

@@ -126,9 +126,7 @@ def environments(summaries: Sequence[EnvironmentSummary], planted: Mapping[str, 
 def episodes(rows: Sequence[EpisodeRow]) -> None:
     """Draw episodes newest first, each with its running total; a click opens one."""
     numbers = tuple(row.place.episode_no for row in rows)
-    table = cut(EPISODES, "uid", "environment", "task", "model", "split").but(
-        total=lambda row: "none paid" if row.total is None else wording.paid(row.total)
-    )
+    table = cut(EPISODES, "uid", "environment", "task", "model", "split").but(total=_total)
     frame = cached_figure(("episodes", numbers), lambda: _to_arrow(table.filled(rows), rows))
     config = config_of(table)
     config["running total"] = st.column_config.LineChartColumn(
@@ -159,6 +157,10 @@ def _to_arrow(table: Table[EpisodeRow], rows: Sequence[EpisodeRow]) -> pa.Table:
         return frame
     at = list(table.fields).index("outcome") + 1
     return frame.add_column(at, "running total", pa.array(lines, type=pa.list_(pa.float64())))
+
+
+def _total(row: EpisodeRow) -> str:
+    return "none paid" if row.total is None else wording.paid(row.total)
 
 
 def _lines(rows: Sequence[EpisodeRow]) -> list[list[float]]:
