@@ -45,7 +45,7 @@ from core.records.experiment import (
 from core.records.limits import one_of, shown
 from core.records.parameters import ArmKey, ExperimentName, Preview, completed
 from core.records.times import DAY_MS
-from core.store.experiments import Started, add_experiment, n_open, started
+from core.store.experiments import StartedExperiment, add_experiment, n_open, started
 from core.store.reads import arm_columns, arm_number, candidates, last_run_ms
 from core.store.reads.arm_story import version_counts
 from core.store.reads.experiments import PastSessions, experiment_sessions, past_sessions
@@ -305,7 +305,7 @@ def stop_experiment(
     return _acted(context, work, preview=preview)
 
 
-def _exclude(txn: Transaction, one: Started) -> ExperimentChanged:
+def _exclude(txn: Transaction, one: StartedExperiment) -> ExperimentChanged:
     out = txn.settings.excluded_arms
     seeds = tuple(arm for arm in txn.settings.seed_arms if arm != one.plan.arm)
     if one.plan.arm in out:
@@ -329,7 +329,9 @@ def _acted(
     return answer
 
 
-def _write(txn: Transaction, one: Started, form: ExperimentForm, act: ExperimentAct) -> ExperimentChanged:
+def _write(
+    txn: Transaction, one: StartedExperiment, form: ExperimentForm, act: ExperimentAct
+) -> ExperimentChanged:
     line = ExperimentLine(id=_OWN, form=form, act=act, of=one.fact.line_id)
     name = f"experiment-{add_experiment(txn, line, txn.own)}"
     detail = {"share": act.share, "decision": act.decision, "harms": act.harms}
@@ -380,7 +382,7 @@ def experiment_path(context: Context, experiment: ExperimentName) -> tuple[tuple
     return effects_so_far(sessions, one.plan)
 
 
-def _row(snapshot: Snapshot, one: Started, now_ms: int) -> ExperimentRow:
+def _row(snapshot: Snapshot, one: StartedExperiment, now_ms: int) -> ExperimentRow:
     sessions, n_late = experiment_sessions(snapshot, one.fact.number, one.plan, now_ms)
     stop = one.stop
     decided = [act.content for act in one.acts if isinstance(act.content, ExperimentAct)]
@@ -405,7 +407,7 @@ def _row(snapshot: Snapshot, one: Started, now_ms: int) -> ExperimentRow:
     )
 
 
-def _state(one: Started, now_ms: int) -> ExperimentState:
+def _state(one: StartedExperiment, now_ms: int) -> ExperimentState:
     if one.fact.undone:
         return "undone"
     if not one.fact.secret:
@@ -415,7 +417,7 @@ def _state(one: Started, now_ms: int) -> ExperimentState:
     return "running" if one.assigns(now_ms) else "ended"
 
 
-def _named(facts: Facts, name: str) -> Started:
+def _named(facts: Facts, name: str) -> StartedExperiment:
     """Return the experiment of an id, of a number, or the latest on an arm."""
     known = started(facts)
     number = name.removeprefix("experiment-").removeprefix("#")
@@ -428,7 +430,7 @@ def _named(facts: Facts, name: str) -> Started:
     return matching[-1]
 
 
-def _running(txn: Transaction, name: str) -> Started:
+def _running(txn: Transaction, name: str) -> StartedExperiment:
     one = _named(txn, name)
     if not one.assigns(txn.now_ms):
         raise NotApplicable(

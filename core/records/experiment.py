@@ -1,4 +1,4 @@
-"""Experiments: what a start fixes, the acts on it, the assignment of sessions, figures, requests and answers."""
+"""Experiment: what a start fixes, the acts on it, the assignment of sessions, figures, requests and answers."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ ACTS = ("stop", "start", "exclude", "include")
 
 
 class Machine:
-    """A machine with a clock of its own, on which an agent works as Claude Code does, in this process."""
+    """A agent_machine with a clock of its own, on which an agent works as Claude Code does, in this process."""
 
     def __init__(self, world: World) -> None:
         chance = random.Random(59)
@@ -140,8 +140,8 @@ class Machine:
 
 
 @pytest.fixture
-def machine(world: World) -> Iterator[Machine]:
-    """A machine whose learner puts two of four skills into a session."""
+def agent_machine(world: World) -> Iterator[Machine]:
+    """A agent_machine whose learner puts two of four skills into a session."""
     built = Machine(world)
     with closing(built.context.store):
         built.prepare()
@@ -149,10 +149,10 @@ def machine(world: World) -> Iterator[Machine]:
 
 
 @pytest.fixture
-def assigning(machine: Machine) -> Machine:
-    """A machine with an experiment on one of the skills."""
-    machine.experiment()
-    return machine
+def assigning(agent_machine: Machine) -> Machine:
+    """A agent_machine with an experiment on one of the skills."""
+    agent_machine.experiment()
+    return agent_machine
 
 
 def test_a_start_is_the_assignment_with_or_without_a_transcript(assigning: Machine) -> None:
@@ -193,22 +193,24 @@ def test_a_resumed_session_keeps_the_side_of_its_first_file_whatever_its_age(ass
     assert assigning.check() == {one: SIDES[not has] for one, has in zip(sessions, first, strict=True)}
 
 
-def test_sessions_that_a_start_does_not_know_or_that_ran_before_are_not_assigned(machine: Machine) -> None:
-    before = [machine.claude(), machine.claude(is_launched=False)]
-    machine.experiment()
-    machine.now_ms += 60 * HOUR_MS
+def test_sessions_that_a_start_does_not_know_or_that_ran_before_are_not_assigned(
+    agent_machine: Machine,
+) -> None:
+    before = [agent_machine.claude(), agent_machine.claude(is_launched=False)]
+    agent_machine.experiment()
+    agent_machine.now_ms += 60 * HOUR_MS
     for session in before:
         for more in ([], ["--fork-session"]):
-            machine.claude("--resume", session, *more)
-            machine.prepare()
-    machine.claude("--resume", "a word")
-    machine.claude("--continue", "--fork-session")
-    assert machine.check() == {}
-    assert {one for session in machine.sessions for one in machine.told(session)} == {None}
-    assigned = machine.claude()
-    assert machine.claude("--continue") == assigned, "which that start did not know"
-    sides = machine.check()
-    assert machine.told(assigned) == [(sides.pop(assigned), True)] * 2
+            agent_machine.claude("--resume", session, *more)
+            agent_machine.prepare()
+    agent_machine.claude("--resume", "a word")
+    agent_machine.claude("--continue", "--fork-session")
+    assert agent_machine.check() == {}
+    assert {one for session in agent_machine.sessions for one in agent_machine.told(session)} == {None}
+    assigned = agent_machine.claude()
+    assert agent_machine.claude("--continue") == assigned, "which that start did not know"
+    sides = agent_machine.check()
+    assert agent_machine.told(assigned) == [(sides.pop(assigned), True)] * 2
     assert not sides
 
 
@@ -229,7 +231,7 @@ def test_a_stop_discards_what_waits_and_later_starts_are_not_assigned(assigning:
     assert document["selection"]["seed"] == document["plain"]["selection"]["seed"]
     stop_experiment(assigning.context, "experiment-1")
     assert not [*waiting.rglob("*.json")]
-    for path, content in contents.items():  # as on another machine, which no stop reaches
+    for path, content in contents.items():  # as on another agent_machine, which no stop reaches
         path.write_bytes(content)
     stale = assigning.claude()
     assert assigning.check().keys() == {before}
@@ -272,17 +274,19 @@ def test_no_session_of_many_changes_its_side(
             built.check()
 
 
-def _do(machine: Machine, kind: str, which: int) -> None:
-    known = machine.sessions
+def _do(agent_machine: Machine, kind: str, which: int) -> None:
+    known = agent_machine.sessions
     session = known[which % len(known)] if known else ""
     if kind in {"exclude", "include"}:
-        change(machine.context, "excluded_arms", [ALPHA] if kind == "exclude" else [])
-    elif kind == "stop" and not any(row.action == "experiment" for row in queries.changes(machine.context)):
-        stop_experiment(machine.context, "experiment-1")
+        change(agent_machine.context, "excluded_arms", [ALPHA] if kind == "exclude" else [])
+    elif kind == "stop" and not any(
+        row.action == "experiment" for row in queries.changes(agent_machine.context)
+    ):
+        stop_experiment(agent_machine.context, "experiment-1")
     elif kind == "start":
-        machine.experiment()
+        agent_machine.experiment()
     if kind in {"import", *ACTS}:
-        machine.prepare()
+        agent_machine.prepare()
     elif known or kind not in {"resume", "continue", "fork", "inside"}:
         words = {
             "named": ["--session-id", str(uuid.uuid4())],
@@ -291,7 +295,7 @@ def _do(machine: Machine, kind: str, which: int) -> None:
             "fork": ["--resume", session, "--fork-session"],
         }
         then = {"clear": "clear", "inside": session}.get(kind, "")
-        machine.claude(*words.get(kind, []), then=then, dies=kind == "die", is_launched=kind != "plain")
+        agent_machine.claude(*words.get(kind, []), then=then, dies=kind == "die", is_launched=kind != "plain")
 
 
 @pytest.mark.parametrize("is_killed", [False, pytest.param(True, marks=pytest.mark.long)])

@@ -33,6 +33,7 @@ from core.store.transaction import Facts
 PAST_RUNS: Final = 10_000
 PAST_DAYS: Final = 60
 """Latest runs that a plan reads, of so many days."""
+_names: Final = msgspec.json.Decoder(list[str]).decode
 _NEVER_OUT: Final = INCLUDED | NAMED | REFERENCED
 _COLUMNS: Final = (
     "r.run_no, coalesce(r.at_ms, 0), CASE r.status WHEN 'error' THEN 1 ELSE 0 END,"
@@ -61,7 +62,7 @@ _PAST: Final = (
 )
 
 
-class _Runs(NamedTuple):
+class _CountedRuns(NamedTuple):
     """Columns of runs, each with the index of its ``session``.
 
     An unknown end (0) is no later than any time. Unknown amounts are -1, and so are the flags where the arm was not
@@ -79,13 +80,13 @@ class _Runs(NamedTuple):
     stated: Ints
 
     @classmethod
-    def of(cls, sessions: Sequence[int], columns: Sequence[Sequence[Any]]) -> _Runs:
+    def of(cls, sessions: Sequence[int], columns: Sequence[Sequence[Any]]) -> _CountedRuns:
         """Return the columns of a query, whose last one is the stated reward."""
         *amounts, rewards = columns
         return cls._make(map(ints, (sessions, *amounts, [stated(one) for one in rewards])))
 
-    def where(self, mask: Bools) -> _Runs:
-        return _Runs(*(column[mask] for column in self))
+    def where(self, mask: Bools) -> _CountedRuns:
+        return _CountedRuns(*(column[mask] for column in self))
 
     @property
     def began_ms(self) -> Ints:
@@ -97,14 +98,13 @@ class _Side(msgspec.Struct, frozen=True):
     side: str
 
 
-class _Choice(msgspec.Struct, frozen=True):
+class _CarriedSide(msgspec.Struct, frozen=True):
     """The side that the selection of a run carries."""
 
     experiment: _Side | None = None
 
 
-_choice: Final = msgspec.json.Decoder(_Choice).decode
-_names: Final = msgspec.json.Decoder(list[str]).decode
+_choice: Final = msgspec.json.Decoder(_CarriedSide).decode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +145,7 @@ def experiment_sessions(
     both = [facts.connection.columns(sql, values) for sql in _RUNS]
     number, run_class, choice, not_offered, *columns = (list(chain(*one)) for one in zip(*both, strict=True))
     place = {one: index for index, one in enumerate(numbers.tolist())}
-    runs = _Runs.of([place[one] for one in number], columns)
+    runs = _CountedRuns.of([place[one] for one in number], columns)
     is_by_side = _took(_line_id(facts, experiment_no), with_arm[runs.session], run_class, choice)
     is_out = (np.maximum(runs.flags, 0) & _NEVER_OUT == 0) & ~_called(plan.arm, not_offered)
     is_in = np.maximum(runs.flags, 0) & (INCLUDED | NAMED) != 0
@@ -199,7 +199,7 @@ def past_sessions(
     names, *columns = (one[::-1] for one in facts.connection.columns(_PAST, values))
     units = dict.fromkeys(name or number for name, number in zip(names, columns[0], strict=True))
     place = {unit: index for index, unit in enumerate(units)}
-    runs = _Runs.of([place[name or no] for name, no in zip(names, columns[0], strict=True)], columns)
+    runs = _CountedRuns.of([place[name or no] for name, no in zip(names, columns[0], strict=True)], columns)
     first_ms = int(runs.began_ms.min(initial=now_ms))
     begins = np.full(len(place), np.iinfo(np.int64).max)
     has_arm = runs.flags != UNKNOWN
@@ -219,7 +219,7 @@ def past_sessions(
 
 
 def _measured(
-    facts: Facts, runs: _Runs, ends: Ints, with_arm: Bools, *, source: OutcomeSource | None, days: int
+    facts: Facts, runs: _CountedRuns, ends: Ints, with_arm: Bools, *, source: OutcomeSource | None, days: int
 ) -> dict[str, Floats]:
     """Return the measures of sessions from their runs, with outcomes known some days after their ends."""
     session, none = runs.session, np.zeros(len(runs.session), dtype=np.bool_)
