@@ -46,8 +46,20 @@ ALLOWED_CLAIMS = (
     "is used often and harms, by a trial",
     "is used often and harms by a trial",
     "--fail-on harms",
+    "because its arm harms",
+    "harms its sessions",
+    "an arm harms",
+    "an arm that harms",
+    "arms that harm",
+    "web_search` helps and",
+    "memory_search` harms",
+    "whether offering the arm helps, harms",
+    "whether offering it helps",
+    "if a harm by its metric or by failures is proven",
+    "experiments that a harm stopped",
+    "Stop experiments whose harm is proven",
 )
-"""Texts about rewards, files and answers, which say nothing of an arm, and the verdicts of trials."""
+"""Texts about rewards, files and answers, which say nothing of an arm, and verdicts of trials and experiments."""
 
 BY_HAND: Final = {
     "widgets/compare.py",

@@ -25,7 +25,7 @@ from core.records.bill import AT_LEAST
 from core.records.evidence import INCLUDED, NAMED, REFERENCED
 from core.records.experiment import ExperimentPlan
 from core.records.times import DAY_MS, HOUR_MS
-from core.store.engine.dialect import ACTIVE, ASSIGNMENTS, BY_NAME, BY_TIME, RUNS_BY_UID
+from core.store.engine.dialect import ACTIVE, ASSIGNMENTS_BY_EXPERIMENT, BY_NAME, BY_TIME, RUNS_BY_UID
 from core.store.reads.achieved import compared_outcomes, outcomes_there_are
 from core.store.reads.arms import arm_number
 from core.store.transaction import Facts
@@ -44,11 +44,11 @@ _COUNTED: Final = f" AND r.{ACTIVE} AND r.outcome <> 'empty' AND r.revision <= ?
 _OF_ARM: Final = " LEFT JOIN outcome o ON o.learner_id = ?1 AND o.run_no = r.run_no AND o.arm_no = ?"
 _ASSIGNED: Final = (
     "SELECT assignment_no, CASE side WHEN 'with' THEN 1 ELSE 0 END, chance_micro, at_ms FROM assignment"
-    f" {ASSIGNMENTS} WHERE learner_id = ? AND experiment_no = ? AND undone = 0 AND {ACTIVE} AND revision <= ?"
+    f" {ASSIGNMENTS_BY_EXPERIMENT} WHERE learner_id = ? AND experiment_no = ? AND undone = 0 AND {ACTIVE} AND revision <= ?"
     " ORDER BY revision, assignment_no"
 )
 _RUNS: Final = tuple(
-    f"SELECT a.assignment_no, r.class, r.choice, r.not_offered, {_COLUMNS} FROM assignment a {ASSIGNMENTS}"
+    f"SELECT a.assignment_no, r.class, r.choice, r.not_offered, {_COLUMNS} FROM assignment a {ASSIGNMENTS_BY_EXPERIMENT}"
     f" CROSS JOIN run r {path}{_OF_ARM} WHERE r.learner_id = ?1 AND a.learner_id = ?1 AND a.experiment_no = ?"
     f" AND a.undone = 0 AND a.{ACTIVE} AND {joined}{_COUNTED}"
     for path, joined in (
