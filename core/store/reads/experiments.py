@@ -44,13 +44,13 @@ _COUNTED: Final = f" AND r.{ACTIVE} AND r.outcome <> 'empty' AND r.revision <= ?
 _OF_ARM: Final = " LEFT JOIN outcome o ON o.learner_id = ?1 AND o.run_no = r.run_no AND o.arm_no = ?"
 _ASSIGNED: Final = (
     "SELECT assignment_no, CASE side WHEN 'with' THEN 1 ELSE 0 END, chance_micro, at_ms FROM assignment"
-    f" {ASSIGNMENTS_BY_EXPERIMENT} WHERE learner_id = ? AND experiment_no = ? AND undone = 0 AND {ACTIVE} AND revision <= ?"
-    " ORDER BY revision, assignment_no"
+    f" {ASSIGNMENTS_BY_EXPERIMENT} WHERE learner_id = ? AND experiment_no = ? AND undone = 0 AND {ACTIVE}"
+    " AND revision <= ? ORDER BY revision, assignment_no"
 )
 _RUNS: Final = tuple(
-    f"SELECT a.assignment_no, r.class, r.choice, r.not_offered, {_COLUMNS} FROM assignment a {ASSIGNMENTS_BY_EXPERIMENT}"
-    f" CROSS JOIN run r {path}{_OF_ARM} WHERE r.learner_id = ?1 AND a.learner_id = ?1 AND a.experiment_no = ?"
-    f" AND a.undone = 0 AND a.{ACTIVE} AND {joined}{_COUNTED}"
+    f"SELECT a.assignment_no, r.class, r.choice, r.not_offered, {_COLUMNS} FROM assignment a"
+    f" {ASSIGNMENTS_BY_EXPERIMENT} CROSS JOIN run r {path}{_OF_ARM} WHERE r.learner_id = ?1"
+    f" AND a.learner_id = ?1 AND a.experiment_no = ? AND a.undone = 0 AND a.{ACTIVE} AND {joined}{_COUNTED}"
     for path, joined in (
         (BY_NAME, "a.session <> '' AND r.session = a.session"),
         (RUNS_BY_UID, "a.run <> '' AND r.uid = a.run"),
