@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from core.records.episode_page import EpisodeFilter, EpisodePage, EpisodeView
     from core.records.evaluation import EvaluationAnswer
     from core.records.evaluation_page import Evaluation, EvaluationFilter
-    from core.records.experiment import ExperimentChanged, ExperimentPlanned, ExperimentRow, ExperimentStarted
     from core.records.import_answer import ImportAnswer
     from core.records.inventory import (
         CarriedAnswer,
@@ -167,10 +166,6 @@ __all__ = [
     "Evaluation",
     "EvaluationAnswer",
     "EvaluationFilter",
-    "ExperimentChanged",
-    "ExperimentPlanned",
-    "ExperimentRow",
-    "ExperimentStarted",
     "ExportAnswer",
     "Finding",
     "ImportAnswer",

@@ -41,13 +41,6 @@ _WHERE: Final[dict[Where, str]] = {
     "always": "always counts",
 }
 _STATUS: Final = {"aborted": "was aborted", "error": "failed"}
-_OF_SIDE: Final = "nothing: its session has this side in an experiment"
-_FIXED: Final[Mapping[Reason, str]] = {
-    "excluded": "nothing: a setting excluded it",
-    "assigned": _OF_SIDE,
-    "held_out": _OF_SIDE,
-}
-"""Reasons that no change of the record's values would have flipped."""
 
 
 def verdict(story: RunStory) -> str:
@@ -159,6 +152,15 @@ def not_offered(story: RunStory) -> str | None:
         return None
     more = f" and {len(missing) - _NAMED:,} more" if len(missing) > _NAMED else ""
     return f"Called without an arm in the prompt: {', '.join(missing[:_NAMED])}{more}."
+
+
+_OF_SIDE: Final = "nothing: its session has this side in an experiment"
+_FIXED: Final[Mapping[Reason, str]] = {
+    "excluded": "nothing: a setting excluded it",
+    "assigned": _OF_SIDE,
+    "held_out": _OF_SIDE,
+}
+"""Reasons that no change of the record's values would have flipped."""
 
 
 class Decided(Protocol):

@@ -20,7 +20,7 @@ from core.flows.launch import discard_prepared
 from core.flows.queries.frame import DEMO_ORIGIN
 from core.flows.settings import put
 from core.maths.packing import counted_cost
-from core.maths.statistics.experiments import cap_of, effects_so_far, figures, sessions_needed
+from core.maths.statistics.experiments import cap_of, effects_so_far, figures, harmed, sessions_needed
 from core.records.achieved import OUTCOME_SOURCES, OutcomeSource
 from core.records.estimate import Estimate
 from core.records.experiment import (
@@ -45,7 +45,7 @@ from core.records.experiment import (
 from core.records.limits import one_of, shown
 from core.records.parameters import ArmKey, ExperimentName, Preview, completed
 from core.records.times import DAY_MS
-from core.store.experiments import StartedExperiment, add_experiment, n_open, started
+from core.store.experiments import Started, add_experiment, n_open, started
 from core.store.reads import arm_columns, arm_number, candidates, last_run_ms
 from core.store.reads.arm_story import version_counts
 from core.store.reads.experiments import PastSessions, experiment_sessions, past_sessions
@@ -305,7 +305,7 @@ def stop_experiment(
     return _acted(context, work, preview=preview)
 
 
-def _exclude(txn: Transaction, one: StartedExperiment) -> ExperimentChanged:
+def _exclude(txn: Transaction, one: Started) -> ExperimentChanged:
     out = txn.settings.excluded_arms
     seeds = tuple(arm for arm in txn.settings.seed_arms if arm != one.plan.arm)
     if one.plan.arm in out:
@@ -329,9 +329,7 @@ def _acted(
     return answer
 
 
-def _write(
-    txn: Transaction, one: StartedExperiment, form: ExperimentForm, act: ExperimentAct
-) -> ExperimentChanged:
+def _write(txn: Transaction, one: Started, form: ExperimentForm, act: ExperimentAct) -> ExperimentChanged:
     line = ExperimentLine(id=_OWN, form=form, act=act, of=one.fact.line_id)
     name = f"experiment-{add_experiment(txn, line, txn.own)}"
     detail = {"share": act.share, "decision": act.decision, "harms": act.harms}
@@ -344,8 +342,8 @@ def stop_if_harmful(txn: Transaction, experiment_no: int) -> None:
     one = next((one for one in started(txn) if one.fact.number == experiment_no), None)
     if one is None or not one.assigns(txn.now_ms):
         return
-    sessions, n_late = experiment_sessions(txn, experiment_no, one.plan, txn.now_ms)
-    metric = figures(sessions, one.plan, n_late=n_late).harmed
+    sessions, _ = experiment_sessions(txn, experiment_no, one.plan, txn.now_ms)
+    metric = harmed(sessions, one.plan)
     if metric is not None:
         _write(txn, one, "stop", ExperimentAct(decision="end", harms=metric))
 
@@ -382,7 +380,7 @@ def experiment_path(context: Context, experiment: ExperimentName) -> tuple[tuple
     return effects_so_far(sessions, one.plan)
 
 
-def _row(snapshot: Snapshot, one: StartedExperiment, now_ms: int) -> ExperimentRow:
+def _row(snapshot: Snapshot, one: Started, now_ms: int) -> ExperimentRow:
     sessions, n_late = experiment_sessions(snapshot, one.fact.number, one.plan, now_ms)
     stop = one.stop
     decided = [act.content for act in one.acts if isinstance(act.content, ExperimentAct)]
@@ -407,7 +405,7 @@ def _row(snapshot: Snapshot, one: StartedExperiment, now_ms: int) -> ExperimentR
     )
 
 
-def _state(one: StartedExperiment, now_ms: int) -> ExperimentState:
+def _state(one: Started, now_ms: int) -> ExperimentState:
     if one.fact.undone:
         return "undone"
     if not one.fact.secret:
@@ -417,7 +415,7 @@ def _state(one: StartedExperiment, now_ms: int) -> ExperimentState:
     return "running" if one.assigns(now_ms) else "ended"
 
 
-def _named(facts: Facts, name: str) -> StartedExperiment:
+def _named(facts: Facts, name: str) -> Started:
     """Return the experiment of an id, of a number, or the latest on an arm."""
     known = started(facts)
     number = name.removeprefix("experiment-").removeprefix("#")
@@ -430,7 +428,7 @@ def _named(facts: Facts, name: str) -> StartedExperiment:
     return matching[-1]
 
 
-def _running(txn: Transaction, name: str) -> StartedExperiment:
+def _running(txn: Transaction, name: str) -> Started:
     one = _named(txn, name)
     if not one.assigns(txn.now_ms):
         raise NotApplicable(

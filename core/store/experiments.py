@@ -44,7 +44,7 @@ _COIN_BYTES: Final = 8
 _LOOKS: Final = 60
 """Looks at the verdict while an experiment assigns its planned sessions."""
 _MOST_CACHED: Final = 64
-_CACHE: Final[dict[tuple[object, ...], tuple[StartedExperiment, ...]]] = {}
+_CACHE: Final[dict[tuple[object, ...], tuple[Started, ...]]] = {}
 """Starts of learners by `Snapshot.state_of_experiments`."""
 _ASSIGNED: Final = (
     "SELECT experiment_no, side, chance_micro, n_fitting, at_ms FROM assignment WHERE learner_id = ?"
@@ -78,7 +78,7 @@ class ExperimentFact(NamedTuple):
 
 
 @dataclass(frozen=True)
-class StartedExperiment:
+class Started:
     """A start with its later acts that are in force, oldest first."""
 
     fact: ExperimentFact
@@ -122,7 +122,7 @@ class StartedExperiment:
         return now_ms < self._assigns_until_ms
 
 
-class StoredSide(NamedTuple):
+class Assignment(NamedTuple):
     """A stored assignment, by its experiment's number."""
 
     experiment_no: int
@@ -213,7 +213,7 @@ def _number_of(facts: Facts, line_id: str) -> int:
     return own_no
 
 
-def started(facts: Facts) -> tuple[StartedExperiment, ...]:
+def started(facts: Facts) -> tuple[Started, ...]:
     """Return the active and undone starts with their acts, in the order of their revisions."""
     if not facts.has_experiments:
         return ()
@@ -237,7 +237,7 @@ def started(facts: Facts) -> tuple[StartedExperiment, ...]:
         for number, uid, form, start_no, content, secret, actor, at_ms, undone in rows
     ]
     return tuple(
-        StartedExperiment(
+        Started(
             one, one.content, tuple(act for act in known if act.start_no == one.number and not act.undone)
         )
         for one in known
@@ -251,7 +251,7 @@ def _decoded(form: str, content: str) -> ExperimentPlan | ExperimentAct:
     return msgspec.json.decode(content, type=ExperimentAct)
 
 
-# StoredSide
+# Assignment
 
 
 def side_of(
@@ -297,11 +297,11 @@ def assigned_side(facts: Facts, session: str | None, uid: str) -> tuple[str, Ass
         return None
     sql = _ASSIGNED.replace("{unit}", "session" if session else "run")
     row = facts.row(sql, [_name(facts, session) if session else uid])
-    known = None if row is None else _stored(StoredSide(*row), started(facts), 0)
+    known = None if row is None else _stored(Assignment(*row), started(facts), 0)
     return None if known is None else (f"experiment-{known.experiment_no}", known.assigned)
 
 
-def _starts(facts: Facts) -> tuple[StartedExperiment, ...]:
+def _starts(facts: Facts) -> tuple[Started, ...]:
     """Return the starts; those of a snapshot are cached, because each selection asks for them."""
     if isinstance(facts, Transaction):
         return started(facts)
@@ -319,9 +319,9 @@ def assigned_session(facts: Facts, session: str) -> Assigned | None:
     return None if known is None else known[1]
 
 
-def _row_of(facts: Facts, session: str) -> StoredSide | None:
+def _row_of(facts: Facts, session: str) -> Assignment | None:
     row = facts.row(_ASSIGNED.replace("{unit}", "session"), [_name(facts, session)])
-    return None if row is None else StoredSide(*row)
+    return None if row is None else Assignment(*row)
 
 
 def _of_seed(seed: int | str) -> str:
@@ -343,7 +343,7 @@ def is_with(hashed: bytes, chance_micro: int) -> bool:
     return int.from_bytes(hashed[:_COIN_BYTES], "big") * MICRO < chance_micro << 8 * _COIN_BYTES
 
 
-def _stored(row: StoredSide, starts: Iterable[StartedExperiment], now_ms: int) -> Sided | None:
+def _stored(row: Assignment, starts: Iterable[Started], now_ms: int) -> Sided | None:
     """Return the side that a row has, as long as its session counts."""
     known = next((one for one in starts if one.fact.number == row.experiment_no), None)
     if known is None:
@@ -440,7 +440,7 @@ def assign_recorded(txn: Transaction, runs: Sequence[RecordedSide]) -> None:
             _leave_out(txn, {name})
 
 
-def _is_by(start: StartedExperiment, unit: str, side: TrialSide, chance_micro: int) -> bool:
+def _is_by(start: Started, unit: str, side: TrialSide, chance_micro: int) -> bool:
     """Return whether the side is that of a unit's hash."""
     return is_with(start.hashed(unit), chance_micro) == (side == "with")
 

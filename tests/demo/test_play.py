@@ -406,7 +406,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @pytest.fixture
-def small_demo(ended: bytes, tmp_path: Path) -> Iterator[Context]:
+def small(ended: bytes, tmp_path: Path) -> Iterator[Context]:
     """A small world, whose visitor has the clock of the machine."""
     (tmp_path / "demo.db").write_bytes(ended)
     with closing(Store(tmp_path / "demo.db")) as store:
@@ -419,28 +419,28 @@ def inclusions(context: Context, arm: str) -> int:
 
 
 def test_a_demo_plays_on_from_where_it_ended_the_same_each_time(
-    small_demo: Context, ended: bytes, tmp_path: Path
+    small: Context, ended: bytes, tmp_path: Path
 ) -> None:
     progress: list[tuple[int, int]] = []
     for n_runs in (40, 20):
-        before = queries.frame(small_demo).last_at_ms
-        play_on(small_demo, n_runs, progress=lambda *at: progress.append(at))
+        before = queries.frame(small).last_at_ms
+        play_on(small, n_runs, progress=lambda *at: progress.append(at))
         assert progress[-1] == (n_runs, n_runs)
-        later = queries.runs(small_demo, n_runs)
+        later = queries.runs(small, n_runs)
         assert all((run.at_ms or 0) > (before or 0) for run in later)
         assert len({run.session for run in later}) < n_runs
         assert {run.run_class for run in later} <= {"baseline", "selected"}
-    runs = [one._replace(mark="") for one in queries.runs(small_demo, 1_000)]
+    runs = [one._replace(mark="") for one in queries.runs(small, 1_000)]
     assert len({run.uid for run in runs}) == 180
-    assert queries.verify(small_demo).clean
+    assert queries.verify(small).clean
     (tmp_path / "again.db").write_bytes(ended)
     with closing(Store(tmp_path / "again.db")) as store:
-        again = replace(small_demo, store=store)
+        again = replace(small, store=store)
         for n_runs in (40, 20):
             play_on(again, n_runs)
         assert [one._replace(mark="") for one in queries.runs(again, 1_000)] == runs
         for field in fields(ArmColumns):
-            here, there = (queries.belief(one).columns for one in (small_demo, again))
+            here, there = (queries.belief(one).columns for one in (small, again))
             assert np.array_equal(getattr(here, field.name), getattr(there, field.name)), field.name
 
 
@@ -448,28 +448,28 @@ def test_a_demo_plays_on_from_where_it_ended_the_same_each_time(
     ("arm", "word"), [("tool:memory:memory_search", "harms"), ("tool:web:web_search", "helps")]
 )
 def test_an_experiment_by_hand_gets_its_verdict_from_the_runs_played_on(
-    small_demo: Context, arm: str, word: str
+    small: Context, arm: str, word: str
 ) -> None:
-    id = start_experiment(small_demo, arm, smallest=25.0).id
+    id = start_experiment(small, arm, smallest=25.0).id
     assert id is not None
-    assert experiment_result(small_demo, id).at_ms == queries.frame(small_demo).last_at_ms
+    assert experiment_result(small, id).at_ms == queries.frame(small).last_at_ms
     rows = []
     for _ in range(2):
-        play_on(small_demo, 180)
-        rows.append(experiment_result(small_demo, id))
+        play_on(small, 180)
+        rows.append(experiment_result(small, id))
     assert rows[0].figures.assigned.with_arm > 20 < rows[0].figures.assigned.without
     assert rows[-1].figures.word == word
     assert (rows[-1].harms, rows[-1].state) == (
         ("success", "stopped") if word == "harms" else (None, "running")
     )
-    stopped = stop_experiment(small_demo, id, decision="exclude")
+    stopped = stop_experiment(small, id, decision="exclude")
     assert stopped.id is not None
-    before = inclusions(small_demo, arm)
-    play_on(small_demo, 30)
-    assert inclusions(small_demo, arm) == before
-    undo(small_demo, stopped.id)
-    assert experiment_result(small_demo, id).figures.word == word
-    assert queries.verify(small_demo).clean
+    before = inclusions(small, arm)
+    play_on(small, 30)
+    assert inclusions(small, arm) == before
+    undo(small, stopped.id)
+    assert experiment_result(small, id).figures.word == word
+    assert queries.verify(small).clean
 
 
 def test_only_a_demo_plays_on(tmp_path: Path) -> None:

@@ -205,7 +205,6 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     ),
     "inventory.is_inventory_due": ("ingest", lambda context, _: inventory.is_inventory_due(context, "m")),
     "launch.prepare": ("select", lambda context, folder: launch.prepare(context, folder, folder)),
-    "launch.discard_prepared": ("settings", lambda context, _: launch.discard_prepared(context)),
     "launch.begin_imports": ("ingest", lambda context, _: launch.begin_imports(context)),
     "launch.import_ended": ("ingest", launch.import_ended),
     "context.arm_ids": ("read", lambda context, _: arm_ids(context)),

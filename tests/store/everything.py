@@ -227,7 +227,7 @@ def do(context: Context, folder: Path) -> None:
     assert note(context, A, "asked once", key="asked") == note(context, A, "asked once", key="asked")
     offer_and_hear(context)
     read_a_trial(context)
-    assign_and_count(context, folder)
+    assign_and_count(context)
     select_and_hold(replace(context, learner="holding", clock=count(START_MS + 9 * HOUR_MS, 60_000).__next__))
     redo(context, undo(context, reset(context, arms=[A], target="prior").id).undone)
     repair_and_read(context, folder)
@@ -331,22 +331,18 @@ def read_a_trial(context: Context) -> None:
     erase(context, session="erased of a trial")
 
 
-def assign_and_count(context: Context, folder: Path) -> None:
-    """An experiment with sessions that have a run, an erased one that has none, and a run without a session."""
+def assign_and_count(context: Context) -> None:
+    """An experiment with a session that has a run, an erased one that has none, and a run without a session."""
     number, now_ms = start_experiment(context, ARM), START_MS + 13 * HOUR_MS
     for uid, session in (("assigned 1", "of a side"), ("assigned 2", None)):
         record(context, assigned_run(context, uid, session, ended_at_ms=START_MS + 12 * HOUR_MS))
-    late = chosen_among("assigned 3", select(context, OFFERED), OFFERED, session="of a later name")
-    record(context, replace_fields(late, ended_at_ms=START_MS + 12 * HOUR_MS))
-    file = lines_file(folder / "assigned.jsonl", *(run_line(f"of no side {number}") for number in range(9)))
-    import_files(replace(context, pace=IN_PARTS), [file])
     select(context, OFFERED, session="erased of a side")
     erase(context, session="erased of a side")
     with context.reading() as snapshot:
         plan = next(one.plan for one in started(snapshot) if one.fact.number == number)
         sessions, n_late = experiment_sessions(snapshot, number, plan, now_ms)
-        assert (len(sessions), n_late, int(sessions.followed.sum())) == (4, 0, 4)
-        assert len(past_sessions(snapshot, ARM, hours=24, days=7, source=None, now_ms=now_ms)) == 3
+        assert (len(sessions), n_late, int(sessions.followed.sum())) == (3, 0, 3)
+        assert len(past_sessions(snapshot, ARM, hours=24, days=7, source=None, now_ms=now_ms)) == 2
     undo_and_redo(context, f"experiment-{number}")
 
 

@@ -54,7 +54,7 @@ ABOUT_ALL = {
             "core/store/reads/evaluations.py:evaluated_names",
             "core/store/review.py:board_of",
             "core/store/reads/reviewable.py:judged_last",
-            "core/store/reads/evaluations.py:judged_layers",
+            "core/store/reads/evaluations.py:_rated",
         ),
         "the browser of a judgement, of the learner of its row, which the statement names",
     ),

@@ -372,7 +372,7 @@ _TABLE: Final = (
     ),
     _reads(
         "experiments",
-        "The experiments with their verdicts: whether offering the arm helps, harms, or makes no difference.",
+        "The experiments with their verdicts: does offering the arm help, harm, or make no difference?",
         EXPERIMENTS,
         _verb(Verbs.experiments),
     ),

@@ -38,6 +38,7 @@ from core.records.experiment import (
     ExperimentOpen,
     ExperimentPlan,
     MetricFigures,
+    OtherWord,
     SessionMetric,
 )
 from core.records.trial import BySide
@@ -86,6 +87,7 @@ _Law = tuple[Floats, Floats]
 """Values, and their probabilities."""
 _Side = Literal[1, -1]
 """Side of a bet: above an effect, or below it."""
+_OTHERS_ERROR: Final = ERROR / (len(METRICS) - 1)
 _SIDES: Final[tuple[_Side, _Side]] = (1, -1)
 
 
@@ -252,14 +254,18 @@ class Measure:
             return no_estimate("wide_spread", 1 - error, ends[0])
         return Estimate(value=ends[0], lower=ends[1], upper=ends[2], prob=1 - error)
 
+    def word(self, error: float) -> OtherWord:
+        """Return the word for the metric after the last session."""
+        more, less = (bool(self.is_beyond(side, 0.0, error)[-1:].any()) for side in _SIDES)
+        return "open" if more == less else "more" if more else "less"
+
     def figures(self, error: float, *, withheld: bool) -> MetricFigures:
         """Return the figures of the metric in its unit."""
         n, unit = self.n, self.cap * _COLUMNS[self.metric][1]
         means = [unit * one for one in self.means()] if min(n.with_arm, n.without) else (None, None)
-        more, less = (bool(self.is_beyond(side, 0.0, error)[-1:].any()) for side in _SIDES)
         return MetricFigures(
             metric=self.metric,
-            word="open" if withheld or more == less else "more" if more else "less",
+            word="open" if withheld else self.word(error),
             effect=self.effect(error),
             means=(means[0], means[1]),
             n=n,
@@ -365,6 +371,30 @@ def words(
     return np.where(claims.any(0), order[claims.argmax(0)], OPEN)
 
 
+def harmed(sessions: ExperimentSessions, plan: ExperimentPlan) -> SessionMetric | None:
+    """Return the metric whose harm stops an experiment: its own one, or failures. Each look asks, so it is quick.
+
+    Parameters
+    ----------
+    sessions : ExperimentSessions
+        All assigned sessions, in the order of their assignment.
+    plan : ExperimentPlan
+        What its start fixed.
+
+    Returns
+    -------
+    {"success", "failures", "tokens", "money", "duration"} or None
+        None = no harm is proven.
+    """
+    own = counted(sessions, plan.metric)
+    if len(own) and words(own, plan)[-1] == HARMS:
+        return plan.metric
+    if plan.metric == "failures" or (len(own) and _lost_differ(own, plan)[-1]):
+        return None
+    failures = measure(counted(sessions, "failures"), plan, "failures")
+    return "failures" if failures.word(_OTHERS_ERROR) == "more" else None
+
+
 def figures(sessions: ExperimentSessions, plan: ExperimentPlan, *, n_late: int = 0) -> ExperimentFigures:
     """Return what an experiment shows so far.
 
@@ -390,7 +420,7 @@ def figures(sessions: ExperimentSessions, plan: ExperimentPlan, *, n_late: int =
         word=WORDS[word],
         why=_why(own, plan, of, withheld=withheld) if word == OPEN else None,
         metric=of.figures(ERROR, withheld=withheld),
-        others=tuple(one.figures(ERROR / len(others), withheld=withheld) for one in others),
+        others=tuple(one.figures(_OTHERS_ERROR, withheld=withheld) for one in others),
         assigned=_by_side(np.isfinite(sessions.chance), sessions.with_arm),
         pending=_by_side(np.arange(len(sessions)) >= len(own), sessions.with_arm),
         without_run=_by_side(~own.has_run, own.with_arm),

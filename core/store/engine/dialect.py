@@ -41,7 +41,7 @@ EPISODES_BY_TIME: Final = "{episodes_by_time}"
 ARMS_BY_KEY: Final = "{arms_by_key}"
 REPLIES_BY_KEY: Final = "{replies_by_key}"
 LAYERS_BY_ADAPTER: Final = "{layers_by_adapter}"
-ASSIGNMENTS_BY_EXPERIMENT: Final = "{assignments_by_experiment}"
+ASSIGNMENTS: Final = "{assignments_by_experiment}"
 """The same where many are asked for by name at once: for more than a few SQLite would rather read all there are."""
 
 GREATEST: Final = "{greatest}"

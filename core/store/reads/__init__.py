@@ -35,7 +35,9 @@ from core.store.reads.ledger import (
     taken_back,
 )
 from core.store.reads.log import (
+    ImportRow,
     LearnerStateKey,
+    SettingRow,
     audit_page,
     heads,
     import_days,
@@ -58,7 +60,7 @@ from core.store.reads.runs import (
     run_count,
     run_of_uid,
 )
-from core.store.reads.session_moments import has_inferred, session_sums
+from core.store.reads.session_moments import RUNS_READ, has_inferred, session_sums
 from core.store.reads.sessions import (
     Walk,
     arm_sessions,
@@ -70,6 +72,8 @@ from core.store.reads.sessions import (
 )
 from core.store.reads.usage import (
     REWARDS_READ,
+    PullsHeld,
+    RewardsRead,
     Totals,
     assigned_runs,
     calls_per_run,

@@ -25,7 +25,7 @@ from core.records.bill import AT_LEAST
 from core.records.evidence import INCLUDED, NAMED, REFERENCED
 from core.records.experiment import ExperimentPlan
 from core.records.times import DAY_MS, HOUR_MS
-from core.store.engine.dialect import ACTIVE, ASSIGNMENTS_BY_EXPERIMENT, BY_NAME, BY_TIME, RUNS_BY_UID
+from core.store.engine.dialect import ACTIVE, ASSIGNMENTS, BY_NAME, BY_TIME, RUNS_BY_UID
 from core.store.reads.achieved import compared_outcomes, outcomes_there_are
 from core.store.reads.arms import arm_number
 from core.store.transaction import Facts
@@ -33,7 +33,6 @@ from core.store.transaction import Facts
 PAST_RUNS: Final = 10_000
 PAST_DAYS: Final = 60
 """Latest runs that a plan reads, of so many days."""
-_names: Final = msgspec.json.Decoder(list[str]).decode
 _NEVER_OUT: Final = INCLUDED | NAMED | REFERENCED
 _COLUMNS: Final = (
     "r.run_no, coalesce(r.at_ms, 0), CASE r.status WHEN 'error' THEN 1 ELSE 0 END,"
@@ -44,13 +43,13 @@ _COUNTED: Final = f" AND r.{ACTIVE} AND r.outcome <> 'empty' AND r.revision <= ?
 _OF_ARM: Final = " LEFT JOIN outcome o ON o.learner_id = ?1 AND o.run_no = r.run_no AND o.arm_no = ?"
 _ASSIGNED: Final = (
     "SELECT assignment_no, CASE side WHEN 'with' THEN 1 ELSE 0 END, chance_micro, at_ms FROM assignment"
-    f" {ASSIGNMENTS_BY_EXPERIMENT} WHERE learner_id = ? AND experiment_no = ? AND undone = 0 AND {ACTIVE}"
-    " AND revision <= ? ORDER BY revision, assignment_no"
+    f" {ASSIGNMENTS} WHERE learner_id = ? AND experiment_no = ? AND undone = 0 AND {ACTIVE} AND revision <= ?"
+    " ORDER BY revision, assignment_no"
 )
 _RUNS: Final = tuple(
-    f"SELECT a.assignment_no, r.class, r.choice, r.not_offered, {_COLUMNS} FROM assignment a"
-    f" {ASSIGNMENTS_BY_EXPERIMENT} CROSS JOIN run r {path}{_OF_ARM} WHERE r.learner_id = ?1"
-    f" AND a.learner_id = ?1 AND a.experiment_no = ? AND a.undone = 0 AND a.{ACTIVE} AND {joined}{_COUNTED}"
+    f"SELECT a.assignment_no, r.class, r.choice, r.not_offered, {_COLUMNS} FROM assignment a {ASSIGNMENTS}"
+    f" CROSS JOIN run r {path}{_OF_ARM} WHERE r.learner_id = ?1 AND a.learner_id = ?1 AND a.experiment_no = ?"
+    f" AND a.undone = 0 AND a.{ACTIVE} AND {joined}{_COUNTED}"
     for path, joined in (
         (BY_NAME, "a.session <> '' AND r.session = a.session"),
         (RUNS_BY_UID, "a.run <> '' AND r.uid = a.run"),
@@ -62,7 +61,7 @@ _PAST: Final = (
 )
 
 
-class _CountedRuns(NamedTuple):
+class _Runs(NamedTuple):
     """Columns of runs, each with the index of its ``session``.
 
     An unknown end (0) is no later than any time. Unknown amounts are -1, and so are the flags where the arm was not
@@ -80,13 +79,13 @@ class _CountedRuns(NamedTuple):
     stated: Ints
 
     @classmethod
-    def of(cls, sessions: Sequence[int], columns: Sequence[Sequence[Any]]) -> _CountedRuns:
+    def of(cls, sessions: Sequence[int], columns: Sequence[Sequence[Any]]) -> _Runs:
         """Return the columns of a query, whose last one is the stated reward."""
         *amounts, rewards = columns
         return cls._make(map(ints, (sessions, *amounts, [stated(one) for one in rewards])))
 
-    def where(self, mask: Bools) -> _CountedRuns:
-        return _CountedRuns(*(column[mask] for column in self))
+    def where(self, mask: Bools) -> _Runs:
+        return _Runs(*(column[mask] for column in self))
 
     @property
     def began_ms(self) -> Ints:
@@ -98,13 +97,14 @@ class _Side(msgspec.Struct, frozen=True):
     side: str
 
 
-class _CarriedSide(msgspec.Struct, frozen=True):
+class _Choice(msgspec.Struct, frozen=True):
     """The side that the selection of a run carries."""
 
     experiment: _Side | None = None
 
 
-_choice: Final = msgspec.json.Decoder(_CarriedSide).decode
+_choice: Final = msgspec.json.Decoder(_Choice).decode
+_names: Final = msgspec.json.Decoder(list[str]).decode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +145,7 @@ def experiment_sessions(
     both = [facts.connection.columns(sql, values) for sql in _RUNS]
     number, run_class, choice, not_offered, *columns = (list(chain(*one)) for one in zip(*both, strict=True))
     place = {one: index for index, one in enumerate(numbers.tolist())}
-    runs = _CountedRuns.of([place[one] for one in number], columns)
+    runs = _Runs.of([place[one] for one in number], columns)
     is_by_side = _took(_line_id(facts, experiment_no), with_arm[runs.session], run_class, choice)
     is_out = (np.maximum(runs.flags, 0) & _NEVER_OUT == 0) & ~_called(plan.arm, not_offered)
     is_in = np.maximum(runs.flags, 0) & (INCLUDED | NAMED) != 0
@@ -199,7 +199,7 @@ def past_sessions(
     names, *columns = (one[::-1] for one in facts.connection.columns(_PAST, values))
     units = dict.fromkeys(name or number for name, number in zip(names, columns[0], strict=True))
     place = {unit: index for index, unit in enumerate(units)}
-    runs = _CountedRuns.of([place[name or no] for name, no in zip(names, columns[0], strict=True)], columns)
+    runs = _Runs.of([place[name or no] for name, no in zip(names, columns[0], strict=True)], columns)
     first_ms = int(runs.began_ms.min(initial=now_ms))
     begins = np.full(len(place), np.iinfo(np.int64).max)
     has_arm = runs.flags != UNKNOWN
@@ -219,7 +219,7 @@ def past_sessions(
 
 
 def _measured(
-    facts: Facts, runs: _CountedRuns, ends: Ints, with_arm: Bools, *, source: OutcomeSource | None, days: int
+    facts: Facts, runs: _Runs, ends: Ints, with_arm: Bools, *, source: OutcomeSource | None, days: int
 ) -> dict[str, Floats]:
     """Return the measures of sessions from their runs, with outcomes known some days after their ends."""
     session, none = runs.session, np.zeros(len(runs.session), dtype=np.bool_)

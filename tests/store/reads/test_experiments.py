@@ -221,7 +221,7 @@ def columns_of(sessions: ExperimentSessions) -> dict[str, list[str]]:
     return {name: [str(one) for one in getattr(sessions, name).tolist()] for name in vars(sessions)}
 
 
-def all_columns(context: Context, now_ms: int = ENDS_MS) -> list[object]:
+def figures(context: Context, now_ms: int = ENDS_MS) -> list[object]:
     """Return all that is counted of each experiment, without numbers of rows."""
     with context.reading() as snapshot:
         rows = [
@@ -234,7 +234,7 @@ def all_columns(context: Context, now_ms: int = ENDS_MS) -> list[object]:
 # The same by plain Python
 
 
-def by_hand(told: Sequence[LedgerLine], now_ms: int) -> tuple[list[dict[str, float]], int]:
+def recounted(told: Sequence[LedgerLine], now_ms: int) -> tuple[list[dict[str, float]], int]:
     """Return the sessions of the only experiment in exported lines, and the number of late runs."""
     (plan,) = [one.plan for one in told if isinstance(one, ExperimentLine)]
     assert plan is not None
@@ -354,7 +354,7 @@ def test_sessions_are_those_of_the_exported_lines(dice: Random, is_undone: bool,
             source = start.plan.source
             past = past_sessions(snapshot, ARM, hours=HOURS, days=DAYS, source=source, now_ms=now_ms)
             told = list(lines(snapshot))
-        rows, n_recounted = by_hand(told, now_ms)
+        rows, n_recounted = recounted(told, now_ms)
         assert n_late == n_recounted
         for name in rows[0]:
             own, other = getattr(sessions, name), np.array([row[name] for row in rows])
@@ -404,14 +404,14 @@ def bundled(context: Context, folder: Path) -> Context:
 
 def restarted(context: Context, folder: Path) -> Context:
     """Take the start, and the import with runs, back and again."""
-    before = all_columns(context)
+    before = figures(context)
     undo(context, "experiment-2")
-    assert all_columns(context) == before, "an undone start keeps its rows"
+    assert figures(context) == before, "an undone start keeps its rows"
     assert {one.state for one in experiments(context)} == {"undone", "read_only"}
     undo(context, "import-2")
-    assert all_columns(context) != before
+    assert figures(context) != before
     undo(context, "import-1")
-    assert len(all_columns(context)) == 1, "the import takes its experiment back"
+    assert len(figures(context)) == 1, "the import takes its experiment back"
     for act in ("import-1", "import-2", "experiment-2"):
         redo(context, act)
     return context
@@ -437,9 +437,9 @@ def test_results_are_bit_equal(
     place: Located, tmp_path: Path, way: Callable[[Context, Path], Context]
 ) -> None:
     context = lived(place, tmp_path)
-    before = all_columns(context)
+    before = figures(context)
     after = way(context, tmp_path)
-    assert all_columns(after) == before
+    assert figures(after) == before
     states = {one.experiment: one.state for one in experiments(after)}
     assert states == {
         "experiment-1": "read_only",
@@ -457,7 +457,7 @@ def test_merged_learners_keep_the_results_of_both(tmp_path: Path) -> None:
     for part, file in zip(parts, files, strict=True):
         export_file(part, file)
     merged = copied(tmp_path, *files)
-    assert all_columns(merged) == [one for part in parts for one in all_columns(part)]
+    assert figures(merged) == [one for part in parts for one in figures(part)]
     undo(merged, "import-1")
-    assert all_columns(merged) == all_columns(parts[1])
+    assert figures(merged) == figures(parts[1])
     assert is_clean(merged)
