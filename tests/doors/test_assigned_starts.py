@@ -36,7 +36,7 @@ ACTS = ("stop", "start", "exclude", "include")
 
 
 class Machine:
-    """A agent_machine with a clock of its own, on which an agent works as Claude Code does, in this process."""
+    """A machine with a clock of its own, on which an agent works as Claude Code does, in this process."""
 
     def __init__(self, world: World) -> None:
         chance = random.Random(59)
@@ -129,7 +129,7 @@ class Machine:
         self.prepare()
         sides = check_sides(self.context)
         for session in self.sessions:
-            known = {one for one in self.told(session) if one is not None and one[1]}
+            known = {one for one in self.own_sides(session) if one is not None and one[1]}
             assert known == ({(sides[session], True)} if session in sides else set())
         for row in assigned_rows(self.context):
             first = self.files(row.session)[0]
@@ -141,7 +141,7 @@ class Machine:
 
 @pytest.fixture
 def agent_machine(world: World) -> Iterator[Machine]:
-    """A agent_machine whose learner puts two of four skills into a session."""
+    """A machine whose learner puts two of four skills into a session."""
     built = Machine(world)
     with closing(built.context.store):
         built.prepare()
@@ -150,7 +150,7 @@ def agent_machine(world: World) -> Iterator[Machine]:
 
 @pytest.fixture
 def assigning(agent_machine: Machine) -> Machine:
-    """A agent_machine with an experiment on one of the skills."""
+    """A machine with an experiment on one of the skills."""
     agent_machine.experiment()
     return agent_machine
 
@@ -169,7 +169,7 @@ def test_a_start_is_the_assignment_with_or_without_a_transcript(assigning: Machi
     assert own in sides_of(assigning.context), "an import by hand assigns first, too"
     expected |= {session: SIDES[not has] for session, (has,) in assigning.shown.items()}
     assert assigning.check() == expected
-    assert all(assigning.told(one) == [(expected[one], True)] for one in assigning.shown)
+    assert all(assigning.own_sides(one) == [(expected[one], True)] for one in assigning.shown)
 
 
 def test_a_resumed_session_keeps_the_side_of_its_first_file_whatever_its_age(assigning: Machine) -> None:
@@ -206,11 +206,11 @@ def test_sessions_that_a_start_does_not_know_or_that_ran_before_are_not_assigned
     agent_machine.claude("--resume", "a word")
     agent_machine.claude("--continue", "--fork-session")
     assert agent_machine.check() == {}
-    assert {one for session in agent_machine.sessions for one in agent_machine.told(session)} == {None}
+    assert {one for session in agent_machine.sessions for one in agent_machine.own_sides(session)} == {None}
     assigned = agent_machine.claude()
     assert agent_machine.claude("--continue") == assigned, "which that start did not know"
     sides = agent_machine.check()
-    assert agent_machine.told(assigned) == [(sides.pop(assigned), True)] * 2
+    assert agent_machine.own_sides(assigned) == [(sides.pop(assigned), True)] * 2
     assert not sides
 
 
@@ -218,7 +218,7 @@ def test_a_session_that_begins_within_the_process_of_another_has_no_row(assignin
     first = [assigning.claude(then="clear") for _ in range(2)]
     assert assigning.check().keys() == {*first}
     for session in assigning.sessions:
-        assert [one and one[1] for one in assigning.told(session)] == [session in first]
+        assert [one and one[1] for one in assigning.own_sides(session)] == [session in first]
     assigning.claude(then=first[0])
     assigning.check()
 
@@ -235,14 +235,14 @@ def test_a_stop_discards_what_waits_and_later_starts_are_not_assigned(assigning:
         path.write_bytes(content)
     stale = assigning.claude()
     assert assigning.check().keys() == {before}
-    assert [one and one[1] for one in assigning.told(stale)] == [False]
+    assert [one and one[1] for one in assigning.own_sides(stale)] == [False]
     assert not any("plain" in json.loads(path.read_bytes()) for path in waiting.rglob("*.json"))
     assigning.experiment()
     for path in waiting.rglob("*.json"):
         path.write_text(json.dumps({**json.loads(path.read_bytes()), "until_ms": assigning.now_ms}))
     late = assigning.claude()
     assert assigning.check().keys() == {before}
-    assert assigning.told(late) == [None]
+    assert assigning.own_sides(late) == [None]
 
 
 @settings(

@@ -143,7 +143,7 @@ def test_what_can_not_be_tested_is_refused_with_its_reason(context: Context, clo
     with pytest.raises(UnknownArm):
         plan_experiment(context, "tool:web:nothing")
     with pytest.raises(ArmscopeError, match="metric must be one of"):
-        plan_experiment(context, ARM, metric="luck")
+        plan_experiment(context, ARM, metric="luck")  # type: ignore[arg-type]  # a caller without types
     change(context, "seed_arms", [ARM])
     with pytest.raises(NotApplicable, match="it is a seed") as problem:
         start_experiment(context, ARM)
