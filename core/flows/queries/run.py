@@ -88,7 +88,9 @@ def _story(context: Context, snapshot: Snapshot, position: Cursor) -> RunStory:
     )
     arms = _arms(rows, chosen, flip_values)
     reasoned = [arm for arm in arms if arm.reason is not None]
-    experiment, assigned = assigned_side(snapshot, row.facts.session, row.facts.uid) or ("", None)
+    experiment, assigned = "", None
+    if chosen is None or chosen.experiment:  # a selection of an assigned session has its side
+        experiment, assigned = assigned_side(snapshot, row.facts.session, row.facts.uid) or ("", None)
     return RunStory(
         facts=row.facts,
         arms=arms,
