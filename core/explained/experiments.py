@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -188,7 +189,9 @@ def planned(answer: ExperimentPlanned) -> list[str]:
     if not answer.n_past:
         lines.append("No recent session has this measure, so the spread is a default.")
     if answer.proposes_trial:
-        lines.append(f"An experiment ends after {MOST_DAYS} days. {_TRIAL.format(arm=answer.arm)}")
+        lines.append(
+            f"An experiment ends after {MOST_DAYS} days. {_TRIAL.format(arm=shlex.quote(answer.arm))}"
+        )
     return [*lines, *(f"It can't start: {one}" for one in answer.refused)]
 
 

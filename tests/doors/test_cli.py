@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sqlite3
 import subprocess
 import sys
@@ -18,13 +19,14 @@ from core import guide
 from core.doors.cli import main
 from core.doors.cli.program import groups
 from core.doors.verbs import VERBS
+from core.flows.learn import record
 from core.store.schema import HEAD
 from tests.conftest import ROOT
 from tests.doors.test_verbs import PYTHON, line_of
 from tests.formats.builders import lines
 from tests.guide import command_tree
 from tests.terminal import warm
-from tests.worlds import empty_database
+from tests.worlds import a_run, context_at, empty_database
 
 NO_VERBS = {
     *(
@@ -541,3 +543,14 @@ def test_a_role_that_was_taken_away_is_told_in_the_audit(shell: Shell) -> None:
         assert shell(*line)[0] == 0
     latest, *_ = (line for line in shell("audit", "--installation")[1].splitlines() if "role" in line)
     assert "role none" in latest
+
+
+def test_a_plan_prints_the_command_that_starts_it(shell: Shell, tmp_path: Path) -> None:
+    arm = "tool:other:<b>$(id) 'a'"
+    context = context_at(tmp_path / "a.db")
+    record(context, a_run("r", ["<b>$(id) 'a'"], run_class="selected"))
+    context.store.close()
+    code, out, _ = shell("experiment", "plan", arm, "--metric", "tokens", "--smallest", "50")
+    printed = shlex.split(out.splitlines()[-1].partition("armscope ")[2])
+    assert (code, printed[:5]) == (0, ["experiment", "start", arm, "--metric", "tokens"])
+    assert shell(*printed)[0] == 0

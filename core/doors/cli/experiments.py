@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,7 +48,10 @@ EXPERIMENTS = group(
     ],
 )
 def _plan(planned: ExperimentPlanned) -> None:
-    say(*explained.planned(planned), f"Start it: armscope experiment start {planned.arm}")
+    say(*explained.planned(planned))
+    if not planned.refused:
+        options = f"--metric {planned.metric} --share {planned.share} --smallest {planned.smallest}"
+        say(f"Start it: armscope experiment start {shlex.quote(planned.arm)} {options}")
 
 
 @command(
