@@ -68,7 +68,7 @@ _OF_CORE: Final = {
     "import armscope; print(armscope.Client('http://127.0.0.1:9', token='t').name)": "default\n",
     "import armscope, sys; armscope.Client; print({'numpy', 'scipy', 'sqlalchemy'} & {*sys.modules})": "set()\n",
     "import armscope\ntry: armscope.open_learner\nexcept ImportError as problem: print(problem)": (
-        "open_learner needs the package sqlalchemy, which is not installed. "
+        "open_learner needs the package numpy, which is not installed. "
         "Install it with: pip install 'armscope-core[learner]'\n"
     ),
 }

@@ -137,8 +137,7 @@ def change(value: Estimate, unit: str) -> str:
     """
     if value.value is None:
         return "No known change"
-    rounded = round(value.value)
-    shown = f"{rounded:{'+' if rounded else ''},d}{unit}"
+    shown = f"{round(value.value):+,d}{unit}"
     if value.limits is None:
         return shown
     low, high = value.limits

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from core.doors.cli.program.app import (
     Fields,
-    answer,
     command,
     context_of,
-    done,
     group,
     reads,
-    written_words,
+    recorded,
 )
 from core.doors.cli.program.spelling import words
-from core.doors.documents import act as act_document
 from core.doors.terminal import say
 from core.doors.verbs import Verbs
 from core.explained import experiments as explained
 
 if TYPE_CHECKING:
-    from core.flows.context import Context
     from core.records.experiment import (
         ExperimentChanged,
         ExperimentPlanned,
@@ -72,7 +67,9 @@ def _start(
     """Metric, source, smallest effect, chance, hours and days are fixed. It ends by itself."""
     context = context_of(line)
     result: ExperimentStarted = Verbs.start_experiment.call(context, arm=arm, **values)
-    _say(line, context, result, [*explained.planned(result.planned), "It runs until it ends or is stopped."])
+    recorded(
+        line, context, result, [*explained.planned(result.planned), "It runs until it ends or is stopped."]
+    )
 
 
 @command(
@@ -95,7 +92,7 @@ def _share(
     result: ExperimentChanged = Verbs.share_experiment.call(
         context, experiment=experiment, share=share, **values
     )
-    _say(line, context, result, [explained.changed(result)])
+    recorded(line, context, result, [explained.changed(result)])
 
 
 @command(
@@ -115,17 +112,7 @@ def _stop(
     """Nothing is deleted, and undo starts it again before its end."""
     context = context_of(line)
     result: ExperimentChanged = Verbs.stop_experiment.call(context, experiment=experiment, **values)
-    _say(line, context, result, [explained.changed(result)])
-
-
-def _say(
-    line: typer.Context, context: Context, result: ExperimentStarted | ExperimentChanged, lines: Iterable[str]
-) -> None:
-    if result.id is None:
-        answer(line, result, lambda: say(*lines, "Nothing was recorded."))
-    else:
-        ways = written_words(line, context, result.id)
-        done(line, act_document(context, result), lambda: say(*lines, *ways))
+    recorded(line, context, result, [explained.changed(result)])
 
 
 reads(

@@ -14,13 +14,11 @@ from core.doors.cli.program.app import (
     answer,
     command,
     context_of,
-    done,
     group,
     reads,
-    written_words,
+    recorded,
 )
 from core.doors.cli.program.spelling import words
-from core.doors.documents import act as act_document
 from core.doors.terminal import say
 from core.doors.verbs import Verbs
 from core.errors import InvalidInput
@@ -28,7 +26,6 @@ from core.explained import trials as explained
 from core.records.counts import number_of
 
 if TYPE_CHECKING:
-    from core.flows.context import Context
     from core.records.trial import TrialPlanned, TrialRead, TrialStory, TrialVerdict
 
 TRIALS: Final = group("trial", words="List trials with their verdicts, plan one, read results, or show one.")
@@ -74,7 +71,7 @@ def _plan(
     elif tasks:
         values["tasks"] = tasks_in(Path(tasks))
     result: TrialPlanned = Verbs.plan_trial.call(context, arm=arm, **values)
-    _say(line, context, result, explained.planned(result))
+    recorded(line, context, result, explained.planned(result))
 
 
 @command(
@@ -120,19 +117,9 @@ def _read(
         raise typer.BadParameter("name RESULTS, or two folders with --with and --without")
     context = context_of(line, create=True)
     result: TrialRead = Verbs.read_trial.call(context, results=results, **values)
-    _say(line, context, result, [_counted(result), *explained.verdicts(result.row), *result.notes])
+    recorded(line, context, result, [_counted(result), *explained.verdicts(result.row), *result.notes])
     if _fails(result.row.verdicts, reasons):
         raise typer.Exit(_FAILED)
-
-
-def _say(
-    line: typer.Context, context: Context, result: TrialPlanned | TrialRead, lines: Iterable[str]
-) -> None:
-    if result.id is None:
-        answer(line, result, lambda: say(*lines, "Nothing was recorded."))
-    else:
-        ways = written_words(line, context, result.id)
-        done(line, act_document(context, result), lambda: say(*lines, *ways))
 
 
 def _counted(result: TrialRead) -> str:

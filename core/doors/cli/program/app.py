@@ -12,7 +12,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache, wraps
 from typing import (
@@ -23,6 +23,7 @@ from typing import (
     Literal,
     NamedTuple,
     NoReturn,
+    Protocol,
     Required,
     TypeAlias,
     TypedDict,
@@ -577,6 +578,18 @@ def written_words(
     """Return the last lines about an act: its learner and how to undo it."""
     whose = f"Written to learner {context.learner}."
     return [whose if act is None else f"{whose} {way} with: {global_options(line).again()} undo {act}"]
+
+
+class _MaybeAct(Protocol):
+    @property
+    def id(self) -> str | None: ...
+
+
+def recorded(line: typer.Context, context: Context, result: _MaybeAct, lines: Iterable[str]) -> None:
+    """Report an act in some lines, with the way to undo it; one without an id is a preview."""
+    is_preview = result.id is None
+    ways = ["Nothing was recorded."] if is_preview else written_words(line, context, result.id)
+    (answer if is_preview else done)(line, act_document(context, result), lambda: say(*lines, *ways))
 
 
 def following(line: typer.Context) -> AbstractContextManager[Bar | None]:
