@@ -30,6 +30,8 @@ from tests.worlds import START_MS
 from tests.worlds.experiments import SIDES, assigned_rows, carried, check_sides, sides_of, start_experiment
 
 __all__ = ["world"]
+pytestmark = pytest.mark.of_file
+
 ALPHA = "skill:alpha:main"
 KINDS = ("new", "new", "named", "resume", "continue", "fork", "clear", "inside", "die", "plain", "import")
 ACTS = ("stop", "start", "exclude", "include")

@@ -62,7 +62,7 @@ class Connection(ABC):
     """
 
     file: tuple[int, ...]
-    """Identity of the database file, as far as it can be distinguished from a replacement."""
+    """Identity of the database, as far as it can be distinguished from a replacement."""
     looks_after_itself: bool
     """Whether the engine lets no value of another type in and no row without its parent, and says by itself what of
     its pages is broken; where it doesn't, we look."""

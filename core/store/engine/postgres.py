@@ -36,6 +36,7 @@ from selectors import EVENT_READ, DefaultSelector
 from threading import local
 from typing import Any, Final, NoReturn
 from weakref import WeakKeyDictionary, finalize
+from zlib import crc32
 
 import msgspec
 import numpy as np
@@ -225,7 +226,6 @@ class Connection(port.Connection):
     """A driver connection inside one transaction."""
 
     looks_after_itself = True
-    file = ()
 
     def __init__(
         self,
@@ -240,6 +240,7 @@ class Connection(port.Connection):
         in place of one that was lost before its first query.
         """
         self._driver = driver
+        self.file = (crc32(driver.info.dbname.encode()),)  # the same on a standby
         self._renewed = renewed
         self._names = count()
         self._most_waiting = 1 if begin is None or renewed is not None else _MOST_WAITING
