@@ -18,7 +18,7 @@ from core.demo import END_MS, LEARNER, N_RUNS, Played, play, play_on, truth
 from core.demo.answers import DRAFT, UNKNOWN_LAYER
 from core.demo.environments import DESK, ENVIRONMENTS, N_EPISODES, PATTERNS, WRONG, episodes
 from core.demo.people import JON, MARA, PRIYA
-from core.demo.reviewing import FIRST_RUBRIC, MODEL, N_OPEN, SECOND_RUBRIC
+from core.demo.play import FIRST_RUBRIC, MODEL, N_OPEN, SECOND_RUBRIC
 from core.demo.world import (
     ACTIVE_FROM_MS,
     DRIFT_MS,

@@ -1,4 +1,4 @@
-"""Commands of trials: plan one, read its results, list and show verdicts."""
+"""Commands of trials and experiments: plan one, read its results, start or stop it, list and show verdicts."""
 
 from __future__ import annotations
 
@@ -22,16 +22,26 @@ from core.doors.cli.program.spelling import words
 from core.doors.terminal import say
 from core.doors.verbs import Verbs
 from core.errors import InvalidInput
-from core.explained import trials as explained
+from core.explained import experiments, trials
 from core.records.counts import number_of
 
 if TYPE_CHECKING:
+    from core.records.experiment import (
+        ExperimentChanged,
+        ExperimentPlanned,
+        ExperimentRow,
+        ExperimentStarted,
+    )
     from core.records.trial import TrialPlanned, TrialRead, TrialStory, TrialVerdict
 
 TRIALS: Final = group("trial", words="List trials with their verdicts, plan one, read results, or show one.")
 _FAILING: Final = ("harms", "open", "missing")
 _FAILED: Final = 3
 """Exit code where a verdict is one that ``--fail-on`` names."""
+
+EXPERIMENTS: Final = group(
+    "experiment", words="List experiments with their verdicts, plan, start, show or stop one."
+)
 
 
 @command(
@@ -71,7 +81,7 @@ def _plan(
     elif tasks:
         values["tasks"] = tasks_in(Path(tasks))
     result: TrialPlanned = Verbs.plan_trial.call(context, arm=arm, **values)
-    recorded(line, context, result, explained.planned(result))
+    recorded(line, context, result, trials.planned(result))
 
 
 @command(
@@ -117,7 +127,7 @@ def _read(
         raise typer.BadParameter("name RESULTS, or two folders with --with and --without")
     context = context_of(line, create=True)
     result: TrialRead = Verbs.read_trial.call(context, results=results, **values)
-    recorded(line, context, result, [_counted(result), *explained.verdicts(result.row), *result.notes])
+    recorded(line, context, result, [_counted(result), *trials.verdicts(result.row), *result.notes])
     if _fails(result.row.verdicts, reasons):
         raise typer.Exit(_FAILED)
 
@@ -145,12 +155,12 @@ reads(
     with_format=True,
     empty="No trial yet. Plan one: armscope trial plan ARM --tasks FOLDER",
     examples=["trial", "trial list --arm skill:own:pdf"],
-)(explained.TRIALS)
+)(trials.TRIALS)
 
 
 @reads("show", takes="trial_result", inside=TRIALS, examples=["trial show trial-1"])
 def _show(story: TrialStory) -> None:
-    say(explained.story(story), *explained.verdicts(story.row))
+    say(trials.story(story), *trials.verdicts(story.row))
     if story.readings:
         say(f"Read by {', '.join(story.readings)}.")
 
@@ -214,3 +224,100 @@ def _script(
             program.write(text.encode())
     start = f"Read it, and see what it would run: python {shlex.quote(str(file))}"
     answer(line, {"file": str(file)}, lambda: say(f"Wrote {file}. Nothing was started.", start))
+
+
+@reads(
+    "plan",
+    takes="plan_experiment",
+    inside=EXPERIMENTS,
+    examples=[
+        "experiment plan tool:web:search",
+        "experiment plan skill:own:pdf --metric tokens --smallest 5",
+    ],
+)
+def _plan_experiment(planned: ExperimentPlanned) -> None:
+    say(*experiments.planned(planned))
+    if not planned.refused:
+        options = f"--metric {planned.metric} --share {planned.share} --smallest {planned.smallest}"
+        say(f"Start it: armscope experiment start {shlex.quote(planned.arm)} {options}")
+
+
+@command(
+    "start",
+    takes="start_experiment",
+    inside=EXPERIMENTS,
+    examples=[
+        "experiment start tool:web:search",
+        "experiment start skill:own:pdf --metric tokens --share 0.3",
+    ],
+)
+def _start(
+    line: typer.Context,
+    *,
+    arm: Annotated[str, typer.Argument(metavar="ARM", help=words("start_experiment", "arm"))],
+    values: Fields,
+) -> None:
+    """Metric, source, smallest effect, chance, hours and days are fixed. It ends by itself."""
+    context = context_of(line)
+    result: ExperimentStarted = Verbs.start_experiment.call(context, arm=arm, **values)
+    recorded(
+        line, context, result, [*experiments.planned(result.planned), "It runs until it ends or is stopped."]
+    )
+
+
+@command(
+    "share",
+    takes="share_experiment",
+    inside=EXPERIMENTS,
+    examples=["experiment share experiment-1 0.2"],
+)
+def _share(
+    line: typer.Context,
+    *,
+    experiment: Annotated[
+        str, typer.Argument(metavar="EXPERIMENT", help=words("share_experiment", "experiment"))
+    ],
+    share: Annotated[float, typer.Argument(metavar="SHARE", help=words("share_experiment", "share"))],
+    values: Fields,
+) -> None:
+    """Sessions that are assigned keep their side."""
+    context = context_of(line)
+    result: ExperimentChanged = Verbs.share_experiment.call(
+        context, experiment=experiment, share=share, **values
+    )
+    recorded(line, context, result, [experiments.changed(result)])
+
+
+@command(
+    "stop",
+    takes="stop_experiment",
+    inside=EXPERIMENTS,
+    examples=["experiment stop tool:web:search", "experiment stop experiment-1 --decision exclude"],
+)
+def _stop(
+    line: typer.Context,
+    *,
+    experiment: Annotated[
+        str, typer.Argument(metavar="EXPERIMENT", help=words("stop_experiment", "experiment"))
+    ],
+    values: Fields,
+) -> None:
+    """Nothing is deleted, and undo starts it again before its end."""
+    context = context_of(line)
+    result: ExperimentChanged = Verbs.stop_experiment.call(context, experiment=experiment, **values)
+    recorded(line, context, result, [experiments.changed(result)])
+
+
+reads(
+    "list",
+    takes="experiments",
+    inside=EXPERIMENTS,
+    with_format=True,
+    empty="No experiment yet. Plan one: armscope experiment plan ARM",
+    examples=["experiment", "experiment list --arm skill:own:pdf"],
+)(experiments.EXPERIMENTS)
+
+
+@reads("show", takes="experiment_result", inside=EXPERIMENTS, examples=["experiment show experiment-1"])
+def _show_experiment(row: ExperimentRow) -> None:
+    say(*experiments.story(row))
