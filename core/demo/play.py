@@ -422,7 +422,8 @@ class _Player:
         for one in runs:
             self.plan.add(one)
         for one in observed:
-            self._note(one)
+            for arm in one.run.inventory.arms:
+                self._latest[arm.key, arm.key in one.used] = one.run.uid
             self._n_observed += 1
             if self._n_observed % _PAID_EVERY == 0:
                 self._pay(one.run)
@@ -467,11 +468,6 @@ class _Player:
             return None
         self._now_ms = request.at_ms
         return select(self._context, [arm.arm for arm in offered], session=request.session)
-
-    def _note(self, run: DemoRun) -> None:
-        """Remember the latest observed run that was, or was not, seen to use each arm."""
-        for arm in run.run.inventory.arms:
-            self._latest[arm.key, arm.key in run.used] = run.run.uid
 
     def _pay(self, run: Run) -> None:
         for step in paid_for((call.name for call in run.calls), self._paying):

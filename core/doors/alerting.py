@@ -117,12 +117,9 @@ class Watch:
                 self._logged = ""
             except Exception as problem:  # a dead thread would look like good news
                 COUNTS["checks_failed"] += 1
-                self._log(problem)
-
-    def _log(self, problem: Exception) -> None:
-        if str(problem) != self._logged:
-            self._logged = str(problem)
-            _LOG.error("alerts could not be checked", exc_info=problem)
+                if str(problem) != self._logged:
+                    self._logged = str(problem)
+                    _LOG.error("alerts could not be checked", exc_info=problem)
 
 
 def look_and_send(context: Context, ask: alerts.FindAlarms = queries.alarms) -> CheckResult:

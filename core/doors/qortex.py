@@ -290,7 +290,8 @@ def _start(service: Service, actor: Actor, request: _Start) -> Document:
 def _end(service: Service, actor: Actor, request: _End) -> Document:
     """End a session by its id alone, in the learner of the session."""
     uid = request.session_id
-    ended = finish_session(_anywhere(service, actor), uid)
+    own = [grant.learner for grant in actor.grants if grant.learner is not None]
+    ended = finish_session(service.context(actor, next(iter(own), service.learner or DEFAULT_LEARNER)), uid)
     if ended is None:
         return {"error": f"Session {uid[:80]} not found in any learner"}
     return {
@@ -301,12 +302,6 @@ def _end(service: Service, actor: Actor, request: _End) -> Document:
         "started_at": ended.started_at,
         "ended_at": ended.ended_at or "",
     }
-
-
-def _anywhere(service: Service, actor: Actor) -> Context:
-    """Return a context in any learner of the actor."""
-    own = [grant.learner for grant in actor.grants if grant.learner is not None]
-    return service.context(actor, next(iter(own), service.learner or DEFAULT_LEARNER))
 
 
 def _short(number: float) -> float:

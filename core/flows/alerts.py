@@ -64,7 +64,24 @@ def look(context: Context, *, find: FindAlarms = queries.alarms) -> Looked:
     origin = context.identity()  # outside the write, which may run again
 
     def work(txn: Transaction) -> Looked:
-        return _write_changes(txn, _changes(txn, present, checked, txn.now_ms), origin)
+        changes = _changes(txn, present, checked, txn.now_ms)
+        webhooks = webhook_rows(txn)
+        raised = []
+        for alarm in changes.new:
+            number = raise_alert(txn, alarm)
+            raised.append(f"alert-{number}")
+            for webhook_no in _webhooks_of(webhooks, alarm.learner):
+                tell(txn, webhook_no, number, "raised", origin)
+        for row in changes.again:
+            note_quiet(txn, number_in(row.id), 0)
+        for row in changes.quiet:
+            note_quiet(txn, number_in(row.id), txn.now_ms)
+        for row in changes.gone:
+            number = number_in(row.id)
+            clear_alert(txn, number)
+            for webhook_no in _webhooks_of(webhooks, row.learner):
+                tell(txn, webhook_no, number, "cleared", origin)
+        return Looked(raised=tuple(raised), cleared=tuple(row.id for row in changes.gone))
 
     looked = context.write_admin(work, "alerts") if changes.any else Looked()
     for problem in failed.values():
@@ -110,27 +127,6 @@ def _changes(
         quiet=[row for row in missing if row.quiet_ms is None or row.quiet_ms > now_ms],
         gone=[row for row in missing if row.quiet_ms is not None and now_ms - row.quiet_ms >= CLEAR_MS],
     )
-
-
-def _write_changes(txn: Transaction, changes: _Changes, origin: str) -> Looked:
-    """Write the changes, and queue a message for each webhook about a new or cleared alert."""
-    webhooks = webhook_rows(txn)
-    raised = []
-    for alarm in changes.new:
-        number = raise_alert(txn, alarm)
-        raised.append(f"alert-{number}")
-        for webhook_no in _webhooks_of(webhooks, alarm.learner):
-            tell(txn, webhook_no, number, "raised", origin)
-    for row in changes.again:
-        note_quiet(txn, number_in(row.id), 0)
-    for row in changes.quiet:
-        note_quiet(txn, number_in(row.id), txn.now_ms)
-    for row in changes.gone:
-        number = number_in(row.id)
-        clear_alert(txn, number)
-        for webhook_no in _webhooks_of(webhooks, row.learner):
-            tell(txn, webhook_no, number, "cleared", origin)
-    return Looked(raised=tuple(raised), cleared=tuple(row.id for row in changes.gone))
 
 
 def _webhooks_of(webhooks: Iterable[WebhookRow], learner: str) -> list[int]:

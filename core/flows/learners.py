@@ -45,7 +45,11 @@ def learners(context: Context, *, cache: LearnerCache | None = None) -> list[Lea
     for outdated in cache.keys() - {*readable_versions.values()}:
         cache.pop(outdated, None)
     known = {name: readable_versions[name] for name in readable(context.actor, readable_versions)}
-    rows = _summaries(context, known, _alarms(context), cache)
+    kinds: dict[str, set[AlertKind]] = {}
+    with suppress(StoreAway), context.store.reading(INSTALLATION) as snapshot:
+        for row in active_alerts(snapshot):
+            kinds.setdefault(row.learner, set()).add(row.kind)
+    rows = _summaries(context, known, kinds, cache)
     rows += [_unreadable(name, unreadable[name]) for name in readable(context.actor, unreadable)]
     return sorted(rows, key=lambda one: one.name)
 
@@ -65,15 +69,6 @@ def _permit(context: Context) -> None:
     """Raise `Denied` for an actor without any role, even if there are no learners."""
     if not context.actor.grants:
         authorise(context.actor, "read", None)
-
-
-def _alarms(context: Context) -> dict[str, set[AlertKind]]:
-    """Return the active alerts by learner; none if their database does not answer."""
-    kinds: dict[str, set[AlertKind]] = {}
-    with suppress(StoreAway), context.store.reading(INSTALLATION) as snapshot:
-        for row in active_alerts(snapshot):
-            kinds.setdefault(row.learner, set()).add(row.kind)
-    return kinds
 
 
 def _unreadable(name: str, problem: StoreError) -> LearnerSummary:

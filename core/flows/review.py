@@ -318,7 +318,7 @@ def _item(board: Board, item: int) -> Item:
 def _admit(board: Board, number: int, me: str, known_state: str | None) -> None:
     """Raise `Conflict` if others acted on the item in a way that the sender has not seen."""
     since = [] if known_state is None else _since(board, number, me, known_state)
-    if since and not _needs(board, number, me):
+    if since and len(board.judged.get(number, {}).keys() - {me}) >= board.queue.n_reviewers:
         latest = since[-1]
         score = "" if latest.score is None else f" ({latest.score:g})"
         raise Conflict(
@@ -352,11 +352,6 @@ def _since(board: Board, item: int, me: str, known_state: str) -> list[Meanwhile
         if name != me and judgement.number > known
     ]
     return [Meanwhile(rater=name, outcome=one.outcome, score=one.score) for _, name, one in sorted(newer)]
-
-
-def _needs(board: Board, item: int, me: str) -> bool:
-    """Return whether an item needs one more judgement than those of others."""
-    return len(board.judged.get(item, {}).keys() - {me}) < board.queue.n_reviewers
 
 
 def _reason_taken(board: Board, item: int, me: str) -> str:

@@ -161,7 +161,11 @@ class TrainingCounts:
                 self._left_out["same_answer"] += 2
                 continue
             pair = _training_row(chosen), _training_row(rejected)
-            self._write_both(chosen, rejected, pair)
+            self._link(chosen)
+            self._link(rejected)
+            self._link(chosen._replace(digest=rejected.digest))
+            self._texts.append(hash((pair[0].instruction, pair[0].response, pair[1].response)))
+            self._n_rows += 1
             yield pair
 
     def _group(self, row: JudgedPair) -> str:
@@ -224,7 +228,13 @@ class TrainingCounts:
         """Return whether a pair may be a row; count the reason if not."""
         reason = self._reason_against(row, once=once)
         if reason is None and kinds:
-            self._suspect(row, kinds)
+            self._n_suspicions += 1
+            if len(self._suspicions) < MOST_LISTED:
+                is_written = self._query.with_secrets and self._query.format != "preference_jsonl"
+                line = self._n_rows + self._first_line if is_written else None
+                self._suspicions.append(
+                    Suspicion(line=line, execution=row.execution, layer=row.layer, kinds=kinds)
+                )
             reason = None if self._query.with_secrets else "secret"
         if reason is not None:
             self._left_out[reason] += 1
@@ -258,24 +268,6 @@ class TrainingCounts:
         if self._query.format == "preference_jsonl":
             return False
         return self._query.include_reward or self._query.format in {"reward_jsonl", "reward_csv"}
-
-    def _suspect(self, row: JudgedPair, kinds: tuple[str, ...]) -> None:
-        self._n_suspicions += 1
-        if len(self._suspicions) < MOST_LISTED:
-            is_written = self._query.with_secrets and self._query.format != "preference_jsonl"
-            line = self._n_rows + self._first_line if is_written else None
-            self._suspicions.append(
-                Suspicion(line=line, execution=row.execution, layer=row.layer, kinds=kinds)
-            )
-
-    def _write_both(
-        self, chosen: JudgedPair, rejected: JudgedPair, pair: tuple[TrainingRow, TrainingRow]
-    ) -> None:
-        self._link(chosen)
-        self._link(rejected)
-        self._link(chosen._replace(digest=rejected.digest))
-        self._texts.append(hash((pair[0].instruction, pair[0].response, pair[1].response)))
-        self._n_rows += 1
 
     def _link(self, row: JudgedPair) -> None:
         self._sessions.append(_name_of(_session(row)))

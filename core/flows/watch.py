@@ -55,7 +55,12 @@ def watch(
     An unreadable file is yielded as its error, and read again after its next change. Raises `UnreadableSource` for a
     path that does not exist.
     """
-    _check_exist(paths)
+    for path in paths:
+        if not path.exists():
+            raise UnreadableSource(
+                f"A path to watch must exist, got {path}.",
+                next_step="Make the folder first, or correct the name.",
+            )
     take = partial(
         import_files, context, format=format, unit=unit, tools_file=tools_file, phase=phase, limits=limits
     )
@@ -103,15 +108,6 @@ def has_news(answer: ImportAnswer) -> bool:
     return bool(
         answer.new_runs + answer.updated + answer.left_out or answer.n_other_facts > answer.n_other_known
     )
-
-
-def _check_exist(paths: Sequence[Path]) -> None:
-    for path in paths:
-        if not path.exists():
-            raise UnreadableSource(
-                f"A path to watch must exist, got {path}.",
-                next_step="Make the folder first, or correct the name.",
-            )
 
 
 def _stamps(paths: Sequence[Path]) -> dict[Path, Stamp]:

@@ -289,7 +289,12 @@ def _run_entry(line: _Run, inventories: _Inventories) -> Run | RunLine:
     if line.outcome is None:
         return run
     if line.references:
-        _check_references(line.references, run.inventory)
+        named = [reference.arm for reference in line.references]
+        foreign = set(named).difference([arm.key for arm in run.inventory.offered])
+        if foreign:
+            raise Flaw(f"has a reference to an arm that was not in the prompt, {shown(min(foreign))}")
+        if len(set(named)) != len(named):
+            raise Flaw("has two references to the same arm")
     return RunLine(run=run, **{name: getattr(line, name) for name in _OF_OUTCOME})
 
 
@@ -299,26 +304,12 @@ def _run(line: _Run, inventory: Inventory) -> Run:
         del fields[name]
     fields["calls"] = tuple([Call(name=call) if isinstance(call, str) else call for call in line.calls])
     if line.ended_at is not None:
-        fields["ended_at_ms"], fields["naive_time"] = _ended(line.ended_at)
+        ended_at_ms, is_naive = utc_ms_of(line.ended_at)
+        if ended_at_ms is None:
+            raise Flaw("has an ended_at that is not an ISO 8601 time since 1970")
+        fields["ended_at_ms"], fields["naive_time"] = ended_at_ms, is_naive
     fields["inventory"] = inventory
     return Run(**fields)
-
-
-def _ended(text: str) -> tuple[int, bool]:
-    ended_at_ms, is_naive = utc_ms_of(text)
-    if ended_at_ms is None:
-        raise Flaw("has an ended_at that is not an ISO 8601 time since 1970")
-    return ended_at_ms, is_naive
-
-
-def _check_references(references: Sequence[Reference], inventory: Inventory) -> None:
-    """Check that references name included arms, one each."""
-    named = [reference.arm for reference in references]
-    foreign = set(named).difference([arm.key for arm in inventory.offered])
-    if foreign:
-        raise Flaw(f"has a reference to an arm that was not in the prompt, {shown(min(foreign))}")
-    if len(set(named)) != len(named):
-        raise Flaw("has two references to the same arm")
 
 
 # --- out --------------------------------------------------------------------------------------------------

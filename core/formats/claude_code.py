@@ -533,7 +533,9 @@ class _Session(NamedSession[_Line]):
         for block in blocks:
             content = bytes(block.content)
             if content.startswith(b"[") and _REFERENCE in content:
-                self._add_definitions(block)
+                for part in decoded(_REFERENCES, block.content) or ():
+                    if part.type == "tool_reference" and part.tool_name:
+                        self.by_name.add_call(part.tool_name)
             if block.type == "tool_result":
                 failed = bytes(block.is_error) == b"true"
                 self.add_output(_text(block.tool_use_id), block.content, failed=failed)
@@ -560,12 +562,6 @@ class _Session(NamedSession[_Line]):
             for command in commands:
                 self.by_name.add_load(command)
             self.begin(id_or_digest(line.uuid, raw), text, line.timestamp).typed.update(commands)
-
-    def _add_definitions(self, block: _Block) -> None:
-        """Add the tools whose definitions a search returned."""
-        for part in decoded(_REFERENCES, block.content) or ():
-            if part.type == "tool_reference" and part.tool_name:
-                self.by_name.add_call(part.tool_name)
 
     def _add_queued(self, line: _Line, raw: bytes) -> None:
         """Add a command that waited; a person's prompt is a fact like a line of the user."""

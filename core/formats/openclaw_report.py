@@ -106,7 +106,10 @@ def report_beside(reading: Reading) -> Report | Rejected | None:
     document = b""
     try:
         with Bytes(path, file, reading.limits) as content:
-            document = _json_of(content.document())
+            match = _JSON.search(content.document())
+            if match is None:
+                raise Flaw("has no whole JSON object that begins on a line of its own")
+            document = match[0]
         check(document, reading.limits.depth)
         return _report(_DOCUMENT.decode(document).meta)
     except OSError as error:
@@ -147,13 +150,6 @@ def _beside(path: Path, own: tuple[str, ...], other: tuple[str, ...]) -> Path | 
         return None
     paths = (path.with_name(stem + end) for end in other)
     return next((one for one in paths if one.is_file()), None)
-
-
-def _json_of(content: bytes) -> bytes:
-    match = _JSON.search(content)
-    if match is None:
-        raise Flaw("has no whole JSON object that begins on a line of its own")
-    return match[0]
 
 
 def _report(meta: _Meta) -> Report:

@@ -259,7 +259,8 @@ class _Session(Session[Line]):
                 opened.typed.add(typed[1])
 
     def _open(self, line: Line, message: _Message, request: str | None = None) -> Prompt:
-        opened = self.begin(_identity(line, message), request, line.timestamp)
+        identity = plain(line.id) or digest_of(message.text.encode())
+        opened = self.begin(f"{_time(line)}/{identity}", request, line.timestamp)
         opened.provider, opened.model = self.provider, self.model
         return opened
 
@@ -298,12 +299,6 @@ class _Session(Session[Line]):
             run.calls.append(self._plain_calls.setdefault(name, Call(name=name)))
             self.mark_call(run, name, bytes(block.arguments))
             self.note_loads(run, name, bytes(block.arguments), identity_of(block.id))
-
-
-def _identity(line: Line, message: _Message) -> str:
-    """Time and id of the entry; without an id, time and hash of what it says."""
-    identity = plain(line.id) or digest_of(message.text.encode())
-    return f"{_time(line)}/{identity}"
 
 
 def _time(line: Line) -> str:

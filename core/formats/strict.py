@@ -179,7 +179,12 @@ def check(raw: bytes, max_depth: int, max_elements: int = MAX_ELEMENTS) -> None:
     if not raw.isascii():
         raw.decode()
     if b"\\" in raw and SURROGATE.search(raw):  # a backslash is found four times as fast
-        _check_surrogates(raw)
+        try:
+            orjson.loads(raw)
+        except orjson.JSONDecodeError as error:
+            if "surrogate" in error.msg or "hex escape" in error.msg:
+                raise Flaw(f"holds half of a surrogate pair (byte {error.pos})") from None
+            raise Flaw(f"is not valid JSON: {error.msg} (byte {error.pos})") from None
     if len(raw) >= _LONG_BYTES:
         is_dense = _n_opening(raw[:_LONG_BYTES]) > max_depth
         n_opening = max_depth + 1 if is_dense else _n_opening(raw)
@@ -242,16 +247,6 @@ def depth(raw: bytes) -> int:
     marks = np.frombuffer(text.translate(None, _NOT_MARKS), dtype=np.uint8)
     brackets = marks[np.bitwise_xor.accumulate(marks == QUOTE) == 0]
     return int(np.cumsum(STEP[brackets], dtype=np.int64).max(initial=0))
-
-
-def _check_surrogates(raw: bytes) -> None:
-    """Pairs are fine; orjson refuses halves."""
-    try:
-        orjson.loads(raw)
-    except orjson.JSONDecodeError as error:
-        if "surrogate" in error.msg or "hex escape" in error.msg:
-            raise Flaw(f"holds half of a surrogate pair (byte {error.pos})") from None
-        raise Flaw(f"is not valid JSON: {error.msg} (byte {error.pos})") from None
 
 
 def reason(error: BaseException, raw: bytes) -> str:

@@ -158,18 +158,14 @@ def supplied(path: Path, limits: Limits, file: str | None = None) -> Supplied:
         ) from None
     try:
         check(raw, limits.depth)
-        return _supplied(raw, file)
+        if raw.lstrip().startswith(b"["):
+            return Supplied(file=file, whole=inventory_of(raw, "supplied"))
+        lists = _DOMAINS.decode(raw)
+        domains = {name: inventory_of(bytes(tools), "supplied") for name, tools in lists.domains.items()}
+        added = inventory_of(bytes(lists.telecom_user_tools_added_in_no_user_mode), "supplied")
+        return Supplied(file=file, whole=None, domains=domains, without_user={"telecom": added})
     except UNDECODABLE as error:
         raise UnreadableSource(
             f"A tools file must hold a JSON list of tools, but this one {reason(error, raw)} ({file}).",
             next_step='Write it like [{"type": "function", "function": {"name": "Read"}}].',
         ) from None
-
-
-def _supplied(raw: bytes, file: str) -> Supplied:
-    if raw.lstrip().startswith(b"["):
-        return Supplied(file=file, whole=inventory_of(raw, "supplied"))
-    lists = _DOMAINS.decode(raw)
-    domains = {name: inventory_of(bytes(tools), "supplied") for name, tools in lists.domains.items()}
-    added = inventory_of(bytes(lists.telecom_user_tools_added_in_no_user_mode), "supplied")
-    return Supplied(file=file, whole=None, domains=domains, without_user={"telecom": added})

@@ -269,11 +269,16 @@ def healer_bonus(improvements: int | None, n_healers: int, kind: str) -> int:
 def quality_score(description: str, task: str, type_: str, tags: Sequence[str]) -> QualityScore:
     """Score a layer by its words: four parts of at most 10 points."""
     described, requested = description.lower(), task.lower()
+    is_error = "error" in described and "troubleshooting" in requested
+    is_pattern = type_ == "pattern" and "configuration" in requested
+    is_domain = _names(requested, _EXPERT_DOMAINS) or _names(tags, _EXPERT_DOMAINS)
+    is_universal = _names(requested, _UNIVERSAL) or _names(tags, _UNIVERSAL)
+    lasts = 2 * _names(described, _LASTING) + (type_ in {"rule", "pattern"})
     parts = (
-        _specificity(described, requested, type_),
-        _expert_value(requested, tags),
-        _broad_utility(requested, tags),
-        _longevity(described, type_),
+        5 + 2 * _names(described, _SPECIFIC) + is_error + is_pattern,
+        5 + 2 * is_domain + _names(requested, _EXPERT_TASKS) + _names(tags, _EXPERT_TAGS),
+        5 + 2 * is_universal + _names(requested, _USEFUL) + _names(tags, _USEFUL),
+        5 + lasts - 2 * _names(described, _FLEETING),
     )
     return QualityScore(
         specificity=parts[0],
@@ -283,27 +288,6 @@ def quality_score(description: str, task: str, type_: str, tags: Sequence[str]) 
         total=sum(parts),
         quality=quality_word(sum(parts)),
     )
-
-
-def _specificity(description: str, task: str, type_: str) -> int:
-    is_error = "error" in description and "troubleshooting" in task
-    is_pattern = type_ == "pattern" and "configuration" in task
-    return 5 + 2 * _names(description, _SPECIFIC) + is_error + is_pattern
-
-
-def _expert_value(task: str, tags: Sequence[str]) -> int:
-    is_domain = _names(task, _EXPERT_DOMAINS) or _names(tags, _EXPERT_DOMAINS)
-    return 5 + 2 * is_domain + _names(task, _EXPERT_TASKS) + _names(tags, _EXPERT_TAGS)
-
-
-def _broad_utility(task: str, tags: Sequence[str]) -> int:
-    is_universal = _names(task, _UNIVERSAL) or _names(tags, _UNIVERSAL)
-    return 5 + 2 * is_universal + _names(task, _USEFUL) + _names(tags, _USEFUL)
-
-
-def _longevity(description: str, type_: str) -> int:
-    lasts = 2 * _names(description, _LASTING) + (type_ in {"rule", "pattern"})
-    return 5 + lasts - 2 * _names(description, _FLEETING)
 
 
 def _names(text_or_tags: Sequence[str], words: Iterable[str]) -> bool:

@@ -136,20 +136,17 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
         one_of("bill.owner", self.owner, OWNERS)
         flag("bill.assumed", self.assumed)
         if self.tier or self.region or self.context:
-            self._check_apart()
+            for name in ("tier", "region"):
+                force_setattr(self, name, text(f"bill.{name}", getattr(self, name), MAX_LABEL_CHARS))
+            if self.context not in CONTEXTS:
+                raise InvalidInput(
+                    f"bill.context must be one of {', '.join(map(str, CONTEXTS))}, got {shown(self.context)}.",
+                    next_step="Give the largest that each request exceeds.",
+                )
 
     def _check_counts(self) -> None:
         for name, value in zip(_COUNTED, self.counts, strict=True):
             force_setattr(self, name, whole(f"bill.{name}", value, MAX_TOKENS))
-
-    def _check_apart(self) -> None:
-        for name in ("tier", "region"):
-            force_setattr(self, name, text(f"bill.{name}", getattr(self, name), MAX_LABEL_CHARS))
-        if self.context not in CONTEXTS:
-            raise InvalidInput(
-                f"bill.context must be one of {', '.join(map(str, CONTEXTS))}, got {shown(self.context)}.",
-                next_step="Give the largest that each request exceeds.",
-            )
 
     @property
     def counts(self) -> tuple[int, int, int, int, int, int, int, int]:

@@ -81,16 +81,13 @@ class PairLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         for name in ("instruction", "response"):
             value = getattr(self, name)
             if value is not None:
-                _check_json(name, value)
-
-
-def _check_json(name: str, value: str) -> None:
-    try:
-        msgspec.json.decode(storable(name, value))
-    except msgspec.DecodeError as problem:
-        raise InvalidInput(
-            f"{name} must be JSON, got {shown(value)}.", next_step="A plain text is written in quotes."
-        ) from problem
+                try:
+                    msgspec.json.decode(storable(name, value))
+                except msgspec.DecodeError as problem:
+                    raise InvalidInput(
+                        f"{name} must be JSON, got {shown(value)}.",
+                        next_step="A plain text is written in quotes.",
+                    ) from problem
 
 
 class ExecutionLine(KindLine, frozen=True, kw_only=True, tag="execution"):

@@ -359,7 +359,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         if self.unobserved:
             self._check_unobserved()
         if self.loaded or self.typed:
-            self._check_loaded()
+            foreign = {*self.loaded, *self.typed}.difference(arm.key for arm in self.inventory.offered)
+            if foreign:
+                raise InvalidInput(
+                    f"A loaded arm must have been in the prompt, got {shown(min(foreign))}{self._where}.",
+                    next_step="Name it among the arms or the arms by name, or leave it out.",
+                )
 
     # Three methods, one pass: each value is asked for its exact type and limits, and only what is out of the
     # ordinary goes through a check, for there may be hundreds of thousands of runs.
@@ -460,14 +465,6 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             raise InvalidInput(
                 f"An unobserved arm must have been in the prompt, got {shown(min(foreign))}{self._where}.",
                 next_step="Name it among the arms, or leave it out.",
-            )
-
-    def _check_loaded(self) -> None:
-        foreign = {*self.loaded, *self.typed}.difference(arm.key for arm in self.inventory.offered)
-        if foreign:
-            raise InvalidInput(
-                f"A loaded arm must have been in the prompt, got {shown(min(foreign))}{self._where}.",
-                next_step="Name it among the arms or the arms by name, or leave it out.",
             )
 
     def _check_selection(self, selection: Selection, known: set[str]) -> None:

@@ -107,7 +107,10 @@ def bounded(messages: Iterable[Message]) -> tuple[Message, ...]:
     >>> [one.text for one in short if one.kind == "left out"]
     ['28']
     """
-    cut = [_cut(one) for one in messages]
+    cut = [
+        replace(one, text=_shortened(one.text), result=None if one.result is None else _shortened(one.result))
+        for one in messages
+    ]
     if sum(map(_size, cut)) <= MAX_TRANSCRIPT_CHARS:
         return tuple(cut)
     n_first = _n_that_fit(cut)
@@ -128,12 +131,6 @@ def _n_that_fit(messages: Sequence[Message]) -> int:
 
 def _size(one: Message) -> int:
     return max(len(one.text) + len(one.name) + len(one.result or ""), _LEAST_CHARS)
-
-
-def _cut(one: Message) -> Message:
-    return replace(
-        one, text=_shortened(one.text), result=None if one.result is None else _shortened(one.result)
-    )
 
 
 def _shortened(text: str) -> str:

@@ -115,10 +115,6 @@ def sum_of(key: bytes, table: str, facts: Iterable[Row]) -> int:
         digest = begun.copy()
         digest.update(_ENCODE(fact))
         digests.append(digest.digest())
-    return _added(digests)
-
-
-def _added(digests: Sequence[bytes]) -> int:
     if len(digests) < _MANY:
         return sum([int.from_bytes(one, "little") for one in digests]) % _MODULUS
     words = np.frombuffer(b"".join(digests), dtype="<u4").reshape(len(digests), -1)

@@ -211,7 +211,13 @@ def _settings(snapshot: Snapshot) -> Iterator[Difference]:
 
 
 def _acts(snapshot: Snapshot) -> Iterator[Difference]:
-    yield from _compare("undone", _marked(snapshot), _undone(snapshot))
+    """Check that the acts that are marked as undone are those with an active undo."""
+    computed: dict[object, object] = {}
+    for kind, table in ACTS.items():
+        numbers = snapshot.column(f'SELECT {table}_no FROM "{table}" WHERE learner_id = ? AND undone = 1')
+        computed.update(((kind, number), 1) for number in numbers)
+    rows = snapshot.rows("SELECT kind, no FROM undo WHERE learner_id = ? AND undone = 0")
+    yield from _compare("undone", computed, dict.fromkeys(rows, 1))
 
 
 def _rollups(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Rollup]:
@@ -263,21 +269,6 @@ def _posteriors(snapshot: Snapshot, rollup: Rollup) -> dict[object, object]:
             newest.get(arm_no, -1),
         )
     return computed
-
-
-def _marked(snapshot: Snapshot) -> dict[object, object]:
-    """Acts that are marked as undone."""
-    computed: dict[object, object] = {}
-    for kind, table in ACTS.items():
-        numbers = snapshot.column(f'SELECT {table}_no FROM "{table}" WHERE learner_id = ? AND undone = 1')
-        computed.update(((kind, number), 1) for number in numbers)
-    return computed
-
-
-def _undone(snapshot: Snapshot) -> dict[object, object]:
-    """Check that the marked acts are those with an active undo."""
-    rows = snapshot.rows("SELECT kind, no FROM undo WHERE learner_id = ? AND undone = 0")
-    return dict.fromkeys(rows, 1)
 
 
 def _flags(snapshot: Snapshot) -> Iterator[Difference]:

@@ -63,7 +63,13 @@ def unlike_draws(snapshot: Snapshot, counts: Draws) -> Iterator[Difference]:
     """Check that coins and draws of selections are those of their seeds; ``counts`` gets how many were replayed."""
     beliefs: _Beliefs | None = None
     for run_nos in numbered_runs(snapshot, CHUNK):
-        chosen = _chosen(snapshot, run_nos)
+        rows = snapshot.connection.rows_in(
+            "SELECT run_no, class, choice FROM run WHERE learner_id = ? AND revision <= ? AND choice IS NOT NULL"
+            " AND class IN ('baseline', 'selected') AND run_no IN ({}) ORDER BY run_no",
+            [snapshot.learner_id, snapshot.revision],
+            run_nos,
+        )
+        chosen = [_Chosen(run_no, run_class, _CHOICE.decode(choice)) for run_no, run_class, choice in rows]
         counts.not_replayed += len(chosen)
         ours = [one for one in chosen if one.choice.numpy == np.__version__]
         usual = [one for one in ours if one.choice.later is msgspec.UNSET]
@@ -79,16 +85,6 @@ def unlike_draws(snapshot: Snapshot, counts: Draws) -> Iterator[Difference]:
             counts.replayed += 1
             counts.not_replayed -= 1
             yield from _unlike(one, drawn, *([part / 1e6 for part in parts] for parts in (alpha, beta)))
-
-
-def _chosen(snapshot: Snapshot, run_nos: Sequence[int]) -> list[_Chosen]:
-    rows = snapshot.connection.rows_in(
-        "SELECT run_no, class, choice FROM run WHERE learner_id = ? AND revision <= ? AND choice IS NOT NULL"
-        " AND class IN ('baseline', 'selected') AND run_no IN ({}) ORDER BY run_no",
-        [snapshot.learner_id, snapshot.revision],
-        run_nos,
-    )
-    return [_Chosen(run_no, run_class, _CHOICE.decode(choice)) for run_no, run_class, choice in rows]
 
 
 def _decisions(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[int, dict[str, float | None]]:

@@ -125,29 +125,25 @@ def settle_episodes(txn: Transaction, numbers: Sequence[int]) -> None:
 
 def _settle(txn: Transaction, episodes: Sequence[str]) -> None:
     for part in chunks(episodes):
-        _settle_chunk(txn, part)
-
-
-def _settle_chunk(txn: Transaction, episodes: Sequence[str]) -> None:
-    in_force = set(credits_in_force(txn, episodes).values())
-    credit_nos = txn.distinct_in(
-        "SELECT episode_credit_no FROM episode_credit WHERE learner_id = ? AND episode IN ({})", episodes
-    )
-    followed = txn.rows_in(
-        "SELECT observation_no, run_no, standing, episode_credit_no FROM observation"
-        " WHERE learner_id = ? AND episode_credit_no <> 0 AND episode_credit_no IN ({})",
-        sorted(credit_nos),
-    )
-    moved = [
-        (number, run_no, int(credit_no in in_force))
-        for number, run_no, is_active, credit_no in followed
-        if is_active != (credit_no in in_force)
-    ]
-    with shifting(txn, sorted({run_no for _, run_no, _ in moved})):
-        txn.connection.many(
-            "UPDATE observation SET standing = ? WHERE learner_id = ? AND observation_no = ?",
-            [(is_active, txn.learner_id, number) for number, _, is_active in moved],
+        in_force = set(credits_in_force(txn, part).values())
+        credit_nos = txn.distinct_in(
+            "SELECT episode_credit_no FROM episode_credit WHERE learner_id = ? AND episode IN ({})", part
         )
+        followed = txn.rows_in(
+            "SELECT observation_no, run_no, standing, episode_credit_no FROM observation"
+            " WHERE learner_id = ? AND episode_credit_no <> 0 AND episode_credit_no IN ({})",
+            sorted(credit_nos),
+        )
+        moved = [
+            (number, run_no, int(credit_no in in_force))
+            for number, run_no, is_active, credit_no in followed
+            if is_active != (credit_no in in_force)
+        ]
+        with shifting(txn, sorted({run_no for _, run_no, _ in moved})):
+            txn.connection.many(
+                "UPDATE observation SET standing = ? WHERE learner_id = ? AND observation_no = ?",
+                [(is_active, txn.learner_id, number) for number, _, is_active in moved],
+            )
 
 
 def credits_in_force(facts: Facts, episodes: Collection[str] | None = None) -> dict[str, int]:

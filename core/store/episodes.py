@@ -664,7 +664,11 @@ def _keyed_steps(txn: Transaction, steps: Sequence[Step]) -> Sequence[Step]:
 
 def keyed(txn: Transaction, *digests: str | None) -> list[str | None]:
     """Return digests of arguments or metadata under the learner's key, which no export has."""
-    key = _key(txn)
+    known = txn.scalar(str, "SELECT digest_key FROM learner WHERE learner_id = ?") or ""
+    if not known:
+        known = token_hex(_KEY_BYTES)
+        txn.connection.run("UPDATE learner SET digest_key = ? WHERE learner_id = ?", [known, txn.learner_id])
+    key = bytes.fromhex(known)
 
     def under_key(digest: str) -> str:
         return blake2b(digest.encode(), key=key, digest_size=16).hexdigest()
@@ -676,14 +680,6 @@ def keyed(txn: Transaction, *digests: str | None) -> list[str | None]:
         )
 
     return [None if one is None else under_key(one) if len(one) == 32 else of(one) for one in digests]
-
-
-def _key(txn: Transaction) -> bytes:
-    known = txn.scalar(str, "SELECT digest_key FROM learner WHERE learner_id = ?") or ""
-    if not known:
-        known = token_hex(_KEY_BYTES)
-        txn.connection.run("UPDATE learner SET digest_key = ? WHERE learner_id = ?", [known, txn.learner_id])
-    return bytes.fromhex(known)
 
 
 # Erasing

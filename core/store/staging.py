@@ -482,7 +482,20 @@ class Activation:
     def reach(self, segment: int) -> dict[Counted, int]:
         """Activate the runs of the next segment; return the change of their counts."""
         self._txn.revision = _revision(self._staged, segment)
-        self._add_arms(segment)
+        txn = self._txn
+        key = [txn.learner_id, segment]
+        for statement in _ADD_ARMS:
+            txn.connection.run(statement, key)
+        rows = txn.connection.rows(
+            f"SELECT arm_no, {SUM_OF_ARM} FROM staged_day WHERE learner_id = ? AND epoch = ? GROUP BY arm_no",
+            key,
+        )
+        epochs = txn.current_epochs([number for number, *_ in rows])
+        rollup = Rollup()
+        for (arm_no, *sums), epoch in zip(rows, epochs, strict=True):
+            rollup.add((UNKNOWN, arm_no, epoch), *sums)
+            rollup.saw(arm_no, epoch, self._stage.newest.get((arm_no, segment)))
+        apply_posteriors(txn, rollup)
         return self._attribute(segment)
 
     def finish(self) -> None:
@@ -500,22 +513,6 @@ class Activation:
         self._txn.run(
             "UPDATE learner SET staged_import_no = 0, staged_revision = 0, staged_parts = 0 WHERE learner_id = ?"
         )
-
-    def _add_arms(self, segment: int) -> None:
-        txn = self._txn
-        key = [txn.learner_id, segment]
-        for statement in _ADD_ARMS:
-            txn.connection.run(statement, key)
-        rows = txn.connection.rows(
-            f"SELECT arm_no, {SUM_OF_ARM} FROM staged_day WHERE learner_id = ? AND epoch = ? GROUP BY arm_no",
-            key,
-        )
-        epochs = txn.current_epochs([number for number, *_ in rows])
-        rollup = Rollup()
-        for (arm_no, *sums), epoch in zip(rows, epochs, strict=True):
-            rollup.add((UNKNOWN, arm_no, epoch), *sums)
-            rollup.saw(arm_no, epoch, self._stage.newest.get((arm_no, segment)))
-        apply_posteriors(txn, rollup)
 
     def _attribute(self, segment: int) -> dict[Counted, int]:
         """Attribute the deferred sources of a segment; only these change runs that were already active."""

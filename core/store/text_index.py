@@ -228,17 +228,13 @@ def _build_some(connection: Connection, *, learner_id: int, kind: TextKind) -> b
     last = 0 if row is None or row[0] is None else int(row[0])
     if last == _DONE:
         return False
-    numbers = _next(connection, learner_id, kind, last)
+    rows = connection.rows(_NUMBERS[kind], [learner_id, last, _AT_ONCE])
+    numbers = [number for (number,) in rows]
     index_texts(connection, learner_id, kind, numbers)
     reached = numbers[-1] if len(numbers) == _AT_ONCE else _DONE
     connection.run(_DELETE, [learner_id, progress])
     connection.run(_INSERT, [learner_id, "built", reached, f"{_learner_key(learner_id)} {progress}"])
     return reached != _DONE
-
-
-def _next(connection: Connection, learner_id: int, kind: TextKind, last: int) -> list[int]:
-    rows = connection.rows(_NUMBERS[kind], [learner_id, last, _AT_ONCE])
-    return [number for (number,) in rows]
 
 
 # Reading

@@ -185,18 +185,6 @@ def active_undos(txn: Transaction, act: Act) -> list[Act]:
     return [Act("undo", number, False, actor) for number, actor in rows]
 
 
-def _mark(txn: Transaction, fact: Fact, number: int, *, undone: bool) -> None:
-    """Undo or redo a fact with all its consequences."""
-    if fact is FACTS["import"]:
-        refuse_compacted_import(txn, number)
-    row = txn.row(f'SELECT revision FROM "{fact.table}" WHERE learner_id = ? AND {fact.column} = ?', [number])
-    with fact.moving(txn, number, row[0] if row else 0):
-        txn.set_row(fact.table, f"{fact.column} = ?", [number], undone=int(undone))
-    fact.settled(txn, [number])
-    if fact is FACTS["import"]:
-        _recompute_import(txn, number)
-
-
 def _mark_all(txn: Transaction, fact: Fact, numbers: Sequence[int], *, undone: bool) -> None:
     """Undo or redo several facts of a kind, and compute their common consequences once."""
     if fact is FACTS["reward"]:
@@ -207,7 +195,16 @@ def _mark_all(txn: Transaction, fact: Fact, numbers: Sequence[int], *, undone: b
         _mark_all_again(txn, numbers)
     else:
         for number in numbers:
-            _mark(txn, fact, number, undone=undone)
+            if fact is FACTS["import"]:
+                refuse_compacted_import(txn, number)
+            row = txn.row(
+                f'SELECT revision FROM "{fact.table}" WHERE learner_id = ? AND {fact.column} = ?', [number]
+            )
+            with fact.moving(txn, number, row[0] if row else 0):
+                txn.set_row(fact.table, f"{fact.column} = ?", [number], undone=int(undone))
+            fact.settled(txn, [number])
+            if fact is FACTS["import"]:
+                _recompute_import(txn, number)
 
 
 def _set_undone(txn: Transaction, fact: Fact, numbers: Sequence[int], *, undone: bool) -> None:

@@ -566,7 +566,12 @@ class _Following:
 
     def __call__(self, opened: Opened, source: Source, n_bytes: int) -> None:
         if source is not self._source:
-            self._begin(opened, source)
+            if self._source is None:
+                self._total_bytes = opened.size_bytes
+            else:
+                self._before_bytes += self._source.size_bytes
+            self._source = source
+            self._n_files += 1
         read_bytes = self._before_bytes + n_bytes
 
         def words() -> str:
@@ -576,11 +581,3 @@ class _Following:
             )
 
         self._bar.show(read_bytes, self._total_bytes, words, at=source.path.name)
-
-    def _begin(self, opened: Opened, source: Source) -> None:
-        if self._source is None:
-            self._total_bytes = opened.size_bytes
-        else:
-            self._before_bytes += self._source.size_bytes
-        self._source = source
-        self._n_files += 1

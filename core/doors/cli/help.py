@@ -45,7 +45,8 @@ def help_(
     if not path:
         _list(line)
     elif topic is not None and len(path) == 1:
-        _topic(line, topic)
+        text = guide.read(topic)
+        answer(line, {"topic": topic, "text": text}, lambda: say(*text.splitlines()))
     elif path[0].casefold() == "deploy" and len(path) < 3:
         _deploy(line, path[1:])
     elif not _command(line, path):
@@ -61,11 +62,6 @@ def _list(line: typer.Context) -> None:
         say("", _NEXT)
 
     answer(line, msgspec.to_builtins(topics), write)
-
-
-def _topic(line: typer.Context, name: str) -> None:
-    text = guide.read(name)
-    answer(line, {"topic": name, "text": text}, lambda: say(*text.splitlines()))
 
 
 def _deploy(line: typer.Context, names: Sequence[str]) -> None:

@@ -20,14 +20,13 @@ from core.records.run_query import RunSide
 from core.records.times import iso
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from core.flows import queries
     from core.flows.context import Context
     from core.records.run_page import RunsOfSession
     from core.records.search import SearchAnswer
     from core.records.sides import ComparedSides
-    from core.records.transcript import Message
 
 FILTERS = tuple(one.encode_name for one in msgspec.structs.fields(RunSide))
 NOTHING = "Nothing was found in {searched}."
@@ -95,17 +94,13 @@ def _say_session(context: Context, one: RunsOfSession) -> None:
     say_table(tables.ARMS_OF_SESSION, one.arms)
     say_left_out(context)
     if one.transcripts is not None:
-        _say_texts(one.transcripts)
-
-
-def _say_texts(transcripts: Mapping[str, tuple[Message, ...]]) -> None:
-    if not transcripts:
-        say("", "No texts are kept of these runs, or you may not read them.")
-    for uid, messages in transcripts.items():
-        say("", f"Run {uid}:")
-        for message in messages:
-            result = "" if message.result is None else f" -> {message.result}"
-            say(f"  {message.kind}{f' {message.name}' if message.name else ''}: {message.text}{result}")
+        if not one.transcripts:
+            say("", "No texts are kept of these runs, or you may not read them.")
+        for uid, messages in one.transcripts.items():
+            say("", f"Run {uid}:")
+            for message in messages:
+                result = "" if message.result is None else f" -> {message.result}"
+                say(f"  {message.kind}{f' {message.name}' if message.name else ''}: {message.text}{result}")
 
 
 reads(

@@ -257,7 +257,9 @@ class Proxy:
 
     async def _request(self, method: str, message: Message, line: bytes) -> None:
         params = _members(message.get("params"))
-        self._note_client(method, params)
+        info = params.get("clientInfo") if method == "initialize" else None
+        name = _text(_members(info or _members(params.get("_meta")).get(_CLIENT_INFO)).get("name"))
+        self._session.client = name or self._session.client
         if method == _TOOLS and "cursor" not in params:
             await self._list(method, message)
         elif self._is_one:
@@ -272,11 +274,6 @@ class Proxy:
             await self._in_turn(message)
         else:  # then the client begins with a handshake, which all servers know
             await self._lines.write(msgspec.json.encode(_error(_id(message), -32601, "Method not found")))
-
-    def _note_client(self, method: str, params: Message) -> None:
-        info = params.get("clientInfo") if method == "initialize" else None
-        name = _text(_members(info or _members(params.get("_meta")).get(_CLIENT_INFO)).get("name"))
-        self._session.client = name or self._session.client
 
     async def _pass(
         self, server: Upstream, method: str, params: Message, message: Message, line: bytes

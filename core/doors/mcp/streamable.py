@@ -45,7 +45,11 @@ class HttpServer(Upstream):
             try:
                 async for received in reading:
                     if isinstance(received, SessionMessage):
-                        self._learn(received)
+                        if isinstance(received.message, JSONRPCResponse):
+                            result = received.message.result
+                            self._version = result.get("protocolVersion", self._version)
+                            for tool in result.get("tools") or ():
+                                self._schemas[str(tool.get("name"))] = tool.get("inputSchema")
                         text = received.message.model_dump_json(by_alias=True, exclude_unset=True)
                         await receive(self, text.encode())
             finally:
@@ -76,11 +80,3 @@ class HttpServer(Upstream):
             schema = self._schemas.get(name) if request.method == "tools/call" else None
             headers |= mcp_param_headers(x_mcp_header_map(schema), params.get("arguments") or {})
         return headers
-
-    def _learn(self, received: SessionMessage) -> None:
-        """Remember the version of a handshake, and the schemas of tools."""
-        if isinstance(received.message, JSONRPCResponse):
-            result = received.message.result
-            self._version = result.get("protocolVersion", self._version)
-            for tool in result.get("tools") or ():
-                self._schemas[str(tool.get("name"))] = tool.get("inputSchema")

@@ -88,17 +88,14 @@ class ImportCounts:
             self.counts["unsure"] += is_unsure and BY_CONTENT.search(judged.run.uid) is not None
             missing = judged.run.not_offered or judged.evidence.not_offered
             if missing:
-                self._count_missing(missing)
+                self.counts["not_offered"] += len(missing)
+                is_full = len(self.not_offered) >= _MOST_NAMES
+                self.not_offered.update(tool for tool in missing if not is_full or tool in self.not_offered)
 
     def recount(self, differences: Mapping[Recorded, int]) -> None:
         """Correct how many runs were new, known or updated. A staged import knows this only at its activation."""
         for status, difference in differences.items():
             self.counts[status] += difference
-
-    def _count_missing(self, tools: Sequence[str]) -> None:
-        self.counts["not_offered"] += len(tools)
-        is_full = len(self.not_offered) >= _MOST_NAMES
-        self.not_offered.update(tool for tool in tools if not is_full or tool in self.not_offered)
 
     def line(self, kind: str, *, is_new: bool) -> None:
         """Count a ledger line by its kind."""

@@ -201,15 +201,12 @@ def _assigned(folders: Sequence[Path], pattern: LearnerPattern, *, only_transcri
             if learner is not None and only_transcripts and not is_transcript(file):
                 learner, why = None, "It is no transcript of a known format."
             if learner is None:
-                assigned.left_out.append(RejectedLine(file=_shown(file), line=None, reason=why))
+                assigned.left_out.append(
+                    RejectedLine(file=str(file).encode(errors="replace").decode(), line=None, reason=why)
+                )
             else:
                 assigned.files.setdefault(learner, []).append(file)
     return assigned
-
-
-def _shown(path: Path) -> str:
-    """Return a path as text; bytes that are no text are replaced."""
-    return str(path).encode(errors="replace").decode()
 
 
 def _all_learners(

@@ -498,14 +498,10 @@ def _in_run(row: RunRow, part: ArmPart, taken_back_by: str | None) -> ArmInRun:
         loaded=was_loaded(part.flags),
         referenced=bool(part.flags & REFERENCED),
         reward=reward_of_flag(part.flags),
-        reason=_reason(part.reason),
+        reason=next((reason for reason in REASONS if reason == part.reason), None),
         rank=part.rank,
         draw=part.draw,
         token_cost=None if decided == UNKNOWN else decided,
         budget_left=part.budget_left,
         taken_back_by=taken_back_by,
     )
-
-
-def _reason(stored: str | None) -> Reason | None:
-    return next((reason for reason in REASONS if reason == stored), None)

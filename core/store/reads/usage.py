@@ -143,7 +143,9 @@ def _parts(snapshot: Snapshot, since_ms: int | None, until_ms: int | None) -> li
     since = UNKNOWN if since_ms is None else since_ms // HOUR_MS
     until = _EVER if until_ms is None else until_ms // HOUR_MS
     first = UNKNOWN if since_ms is None else -(-since // DAY_HOURS)
-    last = max(min(_newest_day(snapshot), until // DAY_HOURS), first)
+    row = snapshot.row("SELECT day FROM usage_day WHERE learner_id = ? ORDER BY day DESC LIMIT 1")
+    newest = UNKNOWN if row is None else int(row[0])
+    last = max(min(newest, until // DAY_HOURS), first)
 
     def read(unit: Literal["hour", "day"], start: int, end: int) -> list[list[Any]]:
         return snapshot.connection.columns(_USAGE.replace("{place}", unit), [snapshot.learner_id, start, end])
@@ -157,11 +159,6 @@ def _parts(snapshot: Snapshot, since_ms: int | None, until_ms: int | None) -> li
     days, after, *before = snapshot.together(*queries)
     days[0] = [day if day == UNKNOWN else day * DAY_HOURS for day in days[0]]
     return [*before, days, after]
-
-
-def _newest_day(snapshot: Snapshot) -> int:
-    row = snapshot.row("SELECT day FROM usage_day WHERE learner_id = ? ORDER BY day DESC LIMIT 1")
-    return UNKNOWN if row is None else int(row[0])
 
 
 class UsageSeries(NamedTuple):

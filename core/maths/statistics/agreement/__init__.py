@@ -261,21 +261,16 @@ def _present(
         value = levels_of(value)
     held = ~np.isnan(value) if metric == "interval" else value != ABSENT
     item, rater, value = item[held], rater[held], value[held]
-    twice = _twice(item, rater)
+    n_raters = int(rater.max(initial=0)) + 1
+    pair = np.sort(item * n_raters + rater)
+    again = pair[1:][np.diff(pair) == 0]
+    twice = divmod(int(again[0]), n_raters) if len(again) else None
     if twice is not None:
         raise InvalidInput(
             f"a rater must judge an item once, got item {twice[0]} of rater {twice[1]} again.",
             next_step="Leave out judgements that were revised.",
         )
     return item, rater, value
-
-
-def _twice(item: Ints, rater: Ints) -> tuple[int, int] | None:
-    """Return an item and a rater that occur together more than once."""
-    n_raters = int(rater.max(initial=0)) + 1
-    pair = np.sort(item * n_raters + rater)
-    again = pair[1:][np.diff(pair) == 0]
-    return divmod(int(again[0]), n_raters) if len(again) else None
 
 
 def _n_equal(item: Ints, code: Ints) -> Ints:

@@ -196,7 +196,7 @@ def _again(paid: Paid) -> tuple[Bools, Floats]:
     if np.any(key[1:] < key[:-1]):
         order = np.argsort(key, kind="stable")
         steps, key = steps[order], key[order]
-    size = _sizes(key)
+    size = np.diff(np.flatnonzero(np.diff(key, prepend=UNKNOWN)), append=len(key))
     frequent = size >= often
     if not np.all(frequent):
         steps, size = steps[np.repeat(frequent, size)], size[frequent]
@@ -228,11 +228,6 @@ def _alike(reward: Floats, steps: Ints, size: Ints, often: int) -> Ints:
     is_alike &= (np.bincount(group[is_alike], minlength=len(size)) >= often)[group]
     steps, group = steps[is_alike], group[is_alike]
     return np.asarray(steps[np.diff(group, prepend=UNKNOWN) == 0])
-
-
-def _sizes(key: Ints) -> Ints:
-    """Return how many of equal keys follow each other."""
-    return np.diff(np.flatnonzero(np.diff(key, prepend=UNKNOWN)), append=len(key))
 
 
 def _best(paid: Paid) -> float:
