@@ -20,7 +20,6 @@ from core.records.actor import Actor
 
 DEFAULT_LEARNER = "default"
 _SQLITE = "sqlite:///"
-_SERVERS: Final = ("postgresql://", "postgres://", "postgresql+psycopg://")
 
 
 _MAX_LIMIT_S: Final = 86_400
@@ -239,7 +238,7 @@ def database_at(address: str | None) -> Located:
     """
     if address is None:
         return default_database()
-    if address.startswith(_SERVERS) and "\0" not in address:
+    if address.startswith(("postgresql://", "postgres://", "postgresql+psycopg://")) and "\0" not in address:
         server = Server(f"postgresql://{address.partition('://')[2]}")
         if not server.is_readable:
             raise InvalidSetting(UNREADABLE_ADDRESS[0], next_step=UNREADABLE_ADDRESS[1])

@@ -36,7 +36,6 @@ MEMORY_WINDOW_CHARS: Final = 20
 _GRAM: Final = 10
 _DENSE_CONTENT_CHARS: Final = 100_000  # above this, keep every 11th 10-gram: memory matters more than speed
 _SKILL_TIES: Final = "-"
-_FILE_TIES: Final = ".-"
 SHORT_UNITS: Final = 20
 """A memory of fewer UTF-16 units is searched whole, in its own case."""
 PREFIX_UNITS: Final = 60
@@ -167,7 +166,7 @@ class Mentions(ABC):
         """Yield index, kind and surroundings of each mention; an arm may come more than once."""
         if self._skills or self._files:
             text = Haystack.of(run.texts, self._fold)
-            yield from self._named(self._files, text, "text", _FILE_TIES)
+            yield from self._named(self._files, text, "text", ".-")
             yield from self._named(self._skills, text, "text", _SKILL_TIES)
         if self._skills:
             metadata = Haystack.of([call.metadata for call in run.calls], self._fold)

@@ -44,7 +44,6 @@ MemberOf = Callable[[str, str], Actor | None]
 """(channel, sender) → the member behind them; None = unknown."""
 
 _USAGE: Final = "Usage: /learning reward <arm_id_or_label> [0..1]"
-_REASON: Final = "user feedback via /learning reward"
 _WHITE: Final = re.compile(rf"[{WHITE_SPACE}]")
 _COMMAND: Final = re.compile(rf"/learning(?:[{WHITE_SPACE}]+([^\n\r\u2028\u2029]*))?", re.IGNORECASE)
 _LOOKS_LIKE_A_NUMBER: Final = re.compile(r"[+-]?[.,]?\d[\d.,]*(?:e[+-]?\d+)?%?", re.IGNORECASE)
@@ -162,7 +161,7 @@ def _reward(requester: _Requester, rest: str) -> str:
     if not rest:
         return _USAGE
     arm, value = _split(rest, arm_ids(requester.context))
-    answer = reward(requester.context, arm, value, reason=_REASON)
+    answer = reward(requester.context, arm, value, reason="user feedback via /learning reward")
     outcome = _OUTCOMES.get(answer.reward, "partial")
     return f"Recorded {outcome} (reward={number(answer.reward)}) for {answer.arm}"
 

@@ -24,7 +24,6 @@ from core.records.parameters import defaults_of
 
 _ROOT: Final = Path(__file__).parents[2]
 _QUOTES: Final = '"""'
-_DESCRIBED: Final = ("Annotated[", "Unpack[")
 
 
 class Parameter(NamedTuple):
@@ -140,7 +139,7 @@ class _Names(dict[str, Any]):
     def is_described(self, annotation: str) -> bool:
         """Return whether an annotation has a description, of its own or through an alias."""
         home = self._homes.get(annotation, ("", ""))[0]
-        return annotation.startswith(_DESCRIBED) or home == parameters.__name__
+        return annotation.startswith(("Annotated[", "Unpack[")) or home == parameters.__name__
 
     def value(self, default: ast.expr) -> Any:  # noqa: ANN401 - any default
         """Return the value of a default: a literal, a constant, or a record of defaults such as ``View()``."""

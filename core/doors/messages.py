@@ -24,7 +24,6 @@ _TEXT_BLOCKS: Final = frozenset(("text", "input_text", "output_text"))
 _CALL_PARTS: Final = frozenset(("tool-call", "builtin-tool-call", "native-tool-call"))
 _CALL_ITEM: Final = "_call"
 _OUTPUT_ITEM: Final = "_call_output"
-_RESULT_BLOCK: Final = "tool_result"
 _PYDANTIC: Final = frozenset(("request", "response"))
 _SILENT: Final = frozenset(
     (
@@ -220,7 +219,7 @@ def _claude_parts(message: object) -> Iterator[MessagePart]:
 def _request(message: object) -> Iterator[MessagePart]:
     """Parts of a message of the user, which may hold results of calls."""
     for block in items_of(message, "content"):
-        if _text(member(block, "type")) == _RESULT_BLOCK:
+        if _text(member(block, "type")) == "tool_result":
             yield _result(message, member(block, "tool_use_id"), member(block, "content"))
     text = _content(message)
     if text.strip():

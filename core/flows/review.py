@@ -55,7 +55,6 @@ from core.store.review import (
 )
 from core.store.transaction import Facts, Transaction
 
-_NO_JUDGEMENT: Final = "none"
 _SEND_AGAIN: Final = "Look at the item again, and send yours again if it still counts."
 
 
@@ -299,7 +298,7 @@ def _shown(facts: Facts, board: Board, one: Item, me: str, until_ms: int | None 
 def _newest(board: Board, item: int, me: str) -> str:
     """Return the id of the latest judgement by another reviewer, for `submit`."""
     numbers = [judgement.number for name, judgement in board.judged.get(item, {}).items() if name != me]
-    return f"evaluation-{max(numbers)}" if numbers else _NO_JUDGEMENT
+    return f"evaluation-{max(numbers)}" if numbers else "none"
 
 
 # Judging

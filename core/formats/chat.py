@@ -51,7 +51,6 @@ from core.records.transcript import READ_CHARS, Talk
 from core.records.transcript import Message as Spoken
 
 _DIVIDED: Final = "A record has several rewards and none of the whole, so its episode is unpaid."
-_TOOL: Final = "tool"
 _RESULT_ROLES: Final = frozenset(("tool", "function", "environment"))
 _ROLES: Final = frozenset(("system", "developer", "user", "tool", "function", "environment", "exit"))
 """Roles whose messages are no replies. A message with another one may be a reply in a form that is not read."""
@@ -78,7 +77,6 @@ _PARTS: Final = _CALL_PARTS | {
     "data",
 }
 _RESULT: Final = "_tool_result"
-_NOTHING: Final = (b"null", b"[]", b"{}")
 
 Pieces = Callable[[Progress | None], Iterator[Piece]]
 """Goes through a file's pieces, every time it is called."""
@@ -216,7 +214,7 @@ class Message(msgspec.Struct):
                 if part.type is not None and part.type not in _PARTS and not part.type.endswith(_RESULT):
                     n_calls += unknown.block(part.type)
         for name, held in (("parts", self.parts), ("toolCalls", self.other_calls)):
-            if held and bytes(held) not in _NOTHING:
+            if held and bytes(held) not in (b"null", b"[]", b"{}"):
                 unknown.field(name)
                 n_calls += 1
         return n_calls
@@ -508,7 +506,7 @@ class _RecordRuns:
         if whole.n_foreign and not whole.calls:
             return None
         at_ms, _ = utc_ms_of(record.ended_at)
-        answers = [message.text for message in record.messages if message.role == _TOOL]
+        answers = [message.text for message in record.messages if message.role == "tool"]
         answered: Sequence[str | None] = answers
         if len(answers) != len(whole.calls):  # which is of which is not known
             answered = [None] * len(whole.calls)

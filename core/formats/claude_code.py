@@ -58,9 +58,7 @@ _NOTICE: Final = re.compile(
 )
 """Notice of a task in the background that has ended, with the total of its tokens."""
 _SYNTHETIC: Final = "<synthetic>"
-_REFERENCE: Final = b'"tool_reference"'
 _LISTS: Final = (b'"deferred_tools_delta"', b'"skill_listing"')
-_QUEUED: Final = b'"queued_command"'
 
 _OWN: Final = frozenset(("message", "fallback_message"))
 """Types of requests that the counts of the answer contain, if its model served them."""
@@ -82,7 +80,6 @@ COMMAND: Final = re.compile(r"<command-name>/?([^<\s]{1,200})</command-name>")
 
 _STARTS: Final = frozenset(("Task", "Agent"))
 """Tools that start a sub-agent."""
-_PROGRESS: Final = b'"agent_progress"'
 _CONVERSATION: Final = frozenset(("user", "assistant", "system"))
 _CALL_LINES: Final = frozenset(("tool", "tool_use"))
 _READ: Final = _CONVERSATION | _CALL_LINES
@@ -532,7 +529,7 @@ class _Session(NamedSession[_Line]):
         blocks = (line.message or _NO_MESSAGE).blocks
         for block in blocks:
             content = bytes(block.content)
-            if content.startswith(b"[") and _REFERENCE in content:
+            if content.startswith(b"[") and b'"tool_reference"' in content:
                 for part in decoded(_REFERENCES, block.content) or ():
                     if part.type == "tool_reference" and part.tool_name:
                         self.by_name.add_call(part.tool_name)
@@ -625,7 +622,7 @@ class _Session(NamedSession[_Line]):
         elif line.type == "attachment":
             if any(mark in bytes(line.attachment) for mark in _LISTS):
                 self._add_listing(line)
-            elif _QUEUED in bytes(line.attachment):
+            elif b'"queued_command"' in bytes(line.attachment):
                 self._add_queued(line, raw)
         else:
             self.pass_over(line.type, raw)
@@ -688,7 +685,7 @@ class _Session(NamedSession[_Line]):
 
     def _add_progress(self, line: _Line) -> None:
         """Add a notice of a sub-agent's progress, which repeats a line of the sub-agent."""
-        if _PROGRESS not in bytes(line.data):
+        if b'"agent_progress"' not in bytes(line.data):
             return
         notice = decoded(_NOTICES, line.data)
         if notice is not None and notice.message is not None and notice.agent_id:

@@ -37,8 +37,6 @@ from core.records.run import Run, Status
 
 NAME: Final = "gemini-cli"
 
-_CANCELLED: Final = "Request cancelled"
-_SUBAGENT: Final = "subagent"
 _SESSION_ID: Final = re.compile(rb'"sessionId"\s*:\s*"([^"\\]*)"')
 _CHILD: Final = re.compile(rb'"kind"\s*:\s*"subagent"')
 _CONTEXT: Final = re.compile(r"\A\s*<session_context>.*?(?:</session_context>\s*|\Z)", re.DOTALL)
@@ -156,7 +154,7 @@ class _Session(NamedSession[_Piece]):
                     self._keep(position, bytes(message), _identity(message))
 
     def entries(self, reading: Reading) -> Iterator[Run | Rejected | Skipped]:
-        if self.kind == _SUBAGENT:
+        if self.kind == "subagent":
             if reading.path.parent.name not in reading.sub_agents.sessions:
                 yield alone(reading.file)
             return
@@ -247,7 +245,7 @@ class _Session(NamedSession[_Piece]):
             self._add_reply(identity, message)
         elif message.type == "error":
             self._fail(message, "error")
-        elif message.text.startswith(_CANCELLED):
+        elif message.text.startswith("Request cancelled"):
             self._fail(message, "aborted")
         elif message.type not in _NOTICES:
             self.pass_over(message.type, raw)

@@ -36,7 +36,6 @@ _HEADERS: Final = ("header.json", "_journal/start.json")
 """The second is all there is while an evaluation runs, or if it was killed."""
 _SAMPLES: Final = "samples/"
 _ATTACHED: Final = "attachment://"
-_BY_PERSON: Final = "operator"
 _GRADES: Final = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """Correct, partly correct, incorrect, no answer."""
 _WORDS: Final = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
@@ -316,7 +315,7 @@ def _status(sample: _Sample) -> Status:
         return "error"
     if sample.limit is None:
         return "completed"
-    return "aborted" if sample.limit.type == _BY_PERSON else "error"
+    return "aborted" if sample.limit.type == "operator" else "error"
 
 
 FORMAT: Final = Format(

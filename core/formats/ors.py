@@ -34,7 +34,6 @@ from core.records.limits import MAX_LABEL_CHARS, Millis
 
 NAME: Final = "ors"
 
-_SESSION: Final = "x-session-id"
 FINISHED: Final = "episode_finished"
 """Answer to a call after the end."""
 _MARKS: Final = frozenset(("method", "path", "status"))
@@ -66,7 +65,7 @@ class _Exchange(msgspec.Struct):
             (
                 plain(value)
                 for name, value in self.request_headers.items()
-                if name.lower() == _SESSION and isinstance(value, str)
+                if name.lower() == "x-session-id" and isinstance(value, str)
             ),
             None,
         )

@@ -69,7 +69,6 @@ _CAME: Final = ("output.value", "gen_ai.output.messages", "ai.response.text", "t
 _RESULTS: Final = (*RESULT_KEYS, "output.value", "traceloop.entity.output")
 """Attributes of a tool's span with the result of its call, which only transcripts hold."""
 _ANSWERED: Final = (*_CAME, *RESULT_KEYS, "gen_ai.input.messages", "gen_ai.system_instructions")
-_SESSIONS: Final = ("session.id", "langfuse.session.id", "gen_ai.conversation.id")
 _MODELS: Final = (
     "gen_ai.response.model",
     "ai.response.model",
@@ -106,8 +105,6 @@ _USED: Final = (
 """Attributes of frameworks for tokens read, written, read from a cache, written to one, and in total."""
 
 
-_USAGES: Final = ("gen_ai.usage.", "llm.token_count.", "llm.usage.", "ai.usage.")
-
 _PACK: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -126,7 +123,7 @@ class TracedSpan(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     @property
     def session(self) -> str | None:
         """The session or conversation that it says it is of."""
-        return _text(_first(self.attributes, _SESSIONS))
+        return _text(_first(self.attributes, ("session.id", "langfuse.session.id", "gen_ai.conversation.id")))
 
     def packed(self) -> bytes:
         """All of it, small."""
@@ -239,7 +236,7 @@ def _usage(attributes: Mapping[str, object]) -> Tokens | None:
         return None
     names = tuple(
         name.removeprefix(prefix)
-        for prefix in _USAGES
+        for prefix in ("gen_ai.usage.", "llm.token_count.", "llm.usage.", "ai.usage.")
         for name, value in attributes.items()
         if name.startswith(prefix) and _count(value) and not is_part(name.removeprefix(prefix))
     )

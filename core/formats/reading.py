@@ -30,7 +30,6 @@ from core.records.run import Inventory, Unit
 _VALUE: Final = msgspec.json.Decoder(msgspec.Raw)
 _TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
 _SPACE: Final = b" \t\r\n"
-_OPENING: Final = (b"{", b"[")
 
 Shape = Literal["lines", "array", "object", "archive", "tar"]
 """JSON lines; one array of records; records spread over several lines; a zip; a tar."""
@@ -61,7 +60,7 @@ def values_in(text: bytes) -> Iterator[bytes]:
     """
     values = _values(memoryview(text), b"")
     first, second = next(values, text), next(values, b"")
-    if second.startswith(_OPENING):
+    if second.startswith((b"{", b"[")):
         yield from (first, second)
         yield from values
     else:

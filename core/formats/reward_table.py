@@ -41,7 +41,6 @@ COLUMNS: Final[Mapping[str, str]] = {
 """Names of the columns in a head, in any case."""
 _PLAIN: Final = ("arm", "value", "run", "reason", "kind")
 """Columns without a head."""
-_PARTED_BY: Final = ("\t", ";", ",")
 _DELIMITER_LINE: Final = re.compile(r"\s*sep=(?P<mark>[^\r\n\w\s\"]|\t)\s*(?:\r\n?|\n|$)", re.IGNORECASE)
 """First line that names the delimiter to a spreadsheet."""
 _DECIMAL_COMMAS: Final[Mapping[str, re.Pattern[str]]] = {
@@ -181,7 +180,7 @@ def _rows(text: str) -> Iterator[Read]:
 def _delimiter(text: str) -> str:
     """Return the delimiter: the first of these in the first line with content."""
     first = next((line for line in text.splitlines() if line.strip()), "")
-    return next((mark for mark in _PARTED_BY if mark in first), ",")
+    return next((mark for mark in ("\t", ";", ",") if mark in first), ",")
 
 
 def _unreadable(problem: csv.Error) -> InvalidInput:

@@ -49,7 +49,6 @@ PART_BYTES: Final = 256
 K = TypeVar("K")
 
 _NO_OFFER: Final = Offer()
-_SKILL_FILE: Final = b"SKILL.md"
 _SKILL_OF: Final = re.compile(r"""(?:(?<![^/\\\s"',])([^/\\\s"',]++)[/\\]++|(?<![\w.-]))SKILL\.md""")
 _PATTERN: Final = re.compile(r"[$%*?{}\[\]<>()`]|^\.\.?$")
 """A name that a shell replaces by another one."""
@@ -374,7 +373,7 @@ class Session(Order, ABC, Generic[L]):
     def note_loads(self, prompt: Prompt, name: str, arguments: bytes, identity: str | None) -> None:
         """Note the skills whose files a call reads, where that loads them."""
         self._loading.pop(identity or "", None)  # an id may come again for another call
-        if self.reads_skill_files and _SKILL_FILE in arguments:
+        if self.reads_skill_files and b"SKILL.md" in arguments:
             self.load(prompt, [*skills_read(name, argument_text(arguments))], identity)
 
     def load(self, prompt: Prompt, skills: Collection[str], identity: str | None) -> None:

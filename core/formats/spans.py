@@ -65,8 +65,6 @@ READ: Final = re.compile(
 _COPIES: Final = ("input.value", "output.value")
 SKILL_EVENTS: Final = "skill.events"
 """Attribute with the names and triggers of the skills that a span's events activated."""
-_SKILL: Final = "skill.name"
-_SKILL_LISTS: Final = ("skills_available", "skill.available")
 _TRIGGERS: Final = ("invocation_trigger", "skill.invocation_trigger", "skill.trigger", "trigger")
 _BY_PERSON: Final = re.compile(r"user|human|person|slash", re.IGNORECASE)
 _MERGED: Final = "(merged tools)"
@@ -193,7 +191,7 @@ def offered(span: Span) -> Iterator[tuple[str, object]]:
 def skill_activated(attributes: Mapping[str, object]) -> list[str]:
     """Return the skill that the attributes of a span or event name, and its trigger; [] without one."""
     trigger = next((text for key in _TRIGGERS if (text := _text(attributes.get(key)))), "")
-    name = _text(attributes.get(_SKILL))
+    name = _text(attributes.get("skill.name"))
     return [name, trigger] if name else []
 
 
@@ -208,7 +206,7 @@ def skills_loaded(span: Span, *, failed: bool) -> Iterator[tuple[str, bool]]:
 
 def skills_listed(span: Span) -> Iterator[str]:
     """Yield the names of the skills that a span lists as available."""
-    for key in _SKILL_LISTS:
+    for key in ("skills_available", "skill.available"):
         listed = opened(span.attributes.get(key))
         for one in listed if isinstance(listed, list) else ():
             name = one.get("name") if isinstance(one, dict) else one

@@ -32,8 +32,6 @@ from core.records.run import Status, rows_of_usage
 
 NAME: Final = "swe-agent"
 
-_SUBMITTED: Final = "submitted"
-_WITH_FUNCTIONS: Final = b"function_calling"
 _CANONICAL: Final = msgspec.json.Encoder(order="deterministic")
 
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -114,7 +112,7 @@ def _record(raw: bytes) -> Record:
         raise Flaw("holds neither a history nor messages")
     messages = _own([_MESSAGE.decode(message) for message in history])
     replies = [message for message in messages if message.role == "assistant"]
-    if replies and not any(message.calls for message in replies) and _WITH_FUNCTIONS not in raw:
+    if replies and not any(message.calls for message in replies) and b"function_calling" not in raw:
         raise Flaw("holds commands as text only, so the called tools are unknown")
     info = file.info or _Info()
     model, (stats, unread) = _model(file, info), counts_of(_STATS, info.model_stats)
@@ -163,7 +161,7 @@ def _model(file: _File, info: _Info) -> str | None:
 
 def _status(exit_status: str | None) -> Status:
     """Return the status; a submission because of a limit is no normal end."""
-    return "completed" if exit_status is None or exit_status.lower() == _SUBMITTED else "error"
+    return "completed" if exit_status is None or exit_status.lower() == "submitted" else "error"
 
 
 _READ: Final = partial(read, NAME, decode=_record)

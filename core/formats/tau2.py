@@ -32,7 +32,6 @@ from core.records.run import Inventory, Status
 
 NAME: Final = "tau2"
 
-_WITHOUT_USER: Final = "dummy_user"
 _ENDED_NORMALLY: Final = frozenset(("user_stop", "agent_stop"))
 _BROKEN: Final = frozenset(("infrastructure_error", "context_window_exceeded"))
 _RESULTS: Final = "results.json"
@@ -259,7 +258,7 @@ def _supplied(info: _Info, reading: Reading) -> Inventory | None:
 
 
 def _is_without_user(info: _Info) -> bool:
-    return info.user_info is not None and info.user_info.implementation == _WITHOUT_USER
+    return info.user_info is not None and info.user_info.implementation == "dummy_user"
 
 
 FORMAT: Final = Format(

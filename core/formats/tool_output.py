@@ -24,7 +24,6 @@ from core.records.limits import MAX_LABEL_CHARS
 _KNOWN: Final = frozenset(("blocks", "reward", "finished", "metadata"))
 _CANONICAL: Final = msgspec.json.Encoder(order="deterministic")
 _MAX_EXTRA: Final = 20
-_DEEP: Final = b"nested too deeply"
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -105,7 +104,7 @@ def digest_of_value(value: object) -> str:
     except UnicodeEncodeError:  # half of a pair of surrogates, which JSON can escape
         return digest_of(json.dumps(value, sort_keys=True).encode())
     except RecursionError:
-        return digest_of(_DEEP)
+        return digest_of(b"nested too deeply")
 
 
 def digest_of_metadata(metadata: object, *, ends: bool = True) -> str:

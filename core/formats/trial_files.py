@@ -51,14 +51,12 @@ OWN_LINES: Final = "armscope-trial"
 PLUGIN_EVAL: Final = "claude-plugin-eval"
 SKILL_CREATOR: Final = "skill-creator"
 _MARK: Final = "armscope_trial"
-_PILOT: Final = "pilot"
 _LINE: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _CELL: Final = msgspec.json.Decoder(Cell)
 _SHOWN_DIGITS: Final = 8
 _SCHEMA: Final = 1
 _CONFIGURATIONS: Final[dict[str, TrialSide]] = {"with_skill": "with", "without_skill": "without"}
 _NOT_LOADED: Final = frozenset(("manifest_invalid", "disabled_by_default", "will_not_load"))
-_SKILL_TOOL: Final = "Skill"
 _FAULT: Final = re.compile(
     r"interrupted|scaffold|rate.?limit|overloaded|api error|credential|sandbox|env key|connection|cost ceiling",
     re.IGNORECASE,
@@ -176,7 +174,7 @@ class Collected(TaskNames):
 
 def source_of(head: Head) -> str | None:
     """Return the name of the file's format, None for another file; raise `UnreadableSource` for that of a pilot."""
-    if _MARK in head.keys and _PILOT in head.keys:
+    if _MARK in head.keys and "pilot" in head.keys:
         raise UnreadableSource(
             "Results must be of a whole trial, got those of a pilot.",
             next_step="Run the trial without --pilot, and read its results.",
@@ -280,9 +278,7 @@ class _Case(msgspec.Struct, rename="camel"):
     def indicators(self) -> dict[str, bool]:
         """The graders that look for a call of a skill by name: whether a pass is a call."""
         uses = {one.name: decoded(_TOOL_USE, one.config) for one in decoded(_DEFINITIONS, self.graders) or ()}
-        return {
-            name: use.most != 0 for name, use in uses.items() if use is not None and use.tool == _SKILL_TOOL
-        }
+        return {name: use.most != 0 for name, use in uses.items() if use is not None and use.tool == "Skill"}
 
 
 class _Plugin(msgspec.Struct):

@@ -53,7 +53,6 @@ _OWN: Final = frozenset(("reward", "example_id", "id"))
 _MEASURE: Final = re.compile(r"_calls$|_ms$|_tokens$|^num_|_turns$|_count$")
 _CALLS: Final = re.compile(r"_calls$")
 
-_NO_ERROR: Final = (b"null", b'""', b"false", b"{}")
 _TYPE_CHARS: Final = 80
 _ANY: Final = msgspec.json.Decoder()
 _TEXT: Final = msgspec.json.Decoder(str)
@@ -66,7 +65,6 @@ _NUMBER: Final = msgspec.json.Decoder(float)
 
 _DIGITS: Final = frozenset(bytes([digit]) for digit in b"-0123456789")
 
-_START: Final = b'{"trace":'
 _ONE_AGENT: Final = "agent"
 
 
@@ -111,7 +109,7 @@ class _Line(msgspec.Struct):
     def broken(self) -> str | None:
         """The type of the error that ended the rollout, None for one that came to its end."""
         error = bytes(self.error)
-        if error not in _NO_ERROR:
+        if error not in (b"null", b'""', b"false", b"{}"):
             return _type_of(error)
         return "not completed" if self.is_completed is False else None
 
@@ -377,7 +375,7 @@ def _separated(reading: Reading, progress: Progress | None) -> Iterator[Piece]:
 
 def _trace_record(lists: DeclaredLists, raw: bytes) -> Record | None:
     """Return the record of a trace in its envelope; None for another line."""
-    if not raw.startswith(_START):
+    if not raw.startswith(b'{"trace":'):
         return None
     wrapped = _WRAPPED.decode(raw)
     trace, agent = wrapped.trace, wrapped.trace.agent.name

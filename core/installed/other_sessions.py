@@ -43,8 +43,6 @@ _CODEX_MARKS: Final = (
 
 _TEXT: Final = msgspec.json.Decoder(str)
 
-_PI_MARKS: Final = (b'"session"', b'"toolCall"', b'"toolResult"', b"<skill ")
-
 
 class _SkillName(msgspec.Struct):
     name: str | None = None
@@ -238,7 +236,7 @@ def pi_sessions(home: Path, reader: SessionReader) -> Iterator[SessionUse]:
     ):
         for path in reader.files(home, pattern):
             session: SessionUse | None = None
-            for line in _lines(reader, path, _PI, _PI_MARKS):
+            for line in _lines(reader, path, _PI, (b'"session"', b'"toolCall"', b'"toolResult"', b"<skill ")):
                 at_ms, _ = utc_ms_of(line.timestamp)
                 if line.type == "session" or session is None:
                     if session is not None:

@@ -34,7 +34,6 @@ from core.records.inventory import (
 PrunedState = Literal["by name", "user only", "out"]
 
 _SKILLS: Final = "https://code.claude.com/docs/en/skills#override-skill-visibility-from-settings"
-_SETTINGS: Final = "https://code.claude.com/docs/en/settings"
 _PERMISSIONS: Final = "https://code.claude.com/docs/en/permissions#tool-name-wildcards"
 _GEMINI: Final = "https://geminicli.com/docs/reference/configuration"
 _VALUES: Final[dict[PrunedState, Shown]] = {
@@ -87,7 +86,7 @@ WAYS: Final = (
         ("out",),
         "disabledMcpjsonServers",
         "List of specific MCP servers from .mcp.json files to reject",
-        _SETTINGS,
+        "https://code.claude.com/docs/en/settings",
     ),
     Way(
         "Claude Code",

@@ -31,7 +31,6 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "label": LABELS,
     "blocker": BLOCKERS,
 }
-_NAMES: Final = ("rater", "rubric", "layer", "run", "arm")
 
 
 class Grader(NamedTuple):
@@ -81,7 +80,7 @@ class EvaluationFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
                     f"{name} must be one of {', '.join(allowed)}, got {shown(value)}.",
                     next_step="Choose one of those, or leave it out.",
                 )
-        for name in _NAMES:
+        for name in ("rater", "rubric", "layer", "run", "arm"):
             value = getattr(self, name)
             if value is not None:
                 text(name, value, MAX_LABEL_CHARS)

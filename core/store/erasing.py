@@ -151,7 +151,6 @@ _ABOUT: Final[Mapping[str, tuple[str | None, tuple[str, ...]]]] = {
 }
 """Tables with words about a run or execution: the columns of their numbers."""
 
-_OFFERED: Final = (("offer", "session"), ("hold", "session"), ("agent_session", "name"))
 
 _WORDS_OF_LAYERS: Final = ("label", "task", "type", "domain", "tags", "adapter_name", "adapter_version")
 
@@ -615,7 +614,7 @@ def _rename_sessions(txn: Transaction, scope: Scope, sessions: Mapping[str, str]
         )
         txn.set_row("execution", "session = ?", [name], session=number)
         n_renamed += len(runs)
-        for table, column in _OFFERED:
+        for table, column in (("offer", "session"), ("hold", "session"), ("agent_session", "name")):
             n_renamed += txn.connection.n_changed(
                 f"UPDATE {table} SET {column} = ? WHERE learner_id = ? AND {column} = ?",
                 [(number, txn.learner_id, name)],

@@ -11,7 +11,6 @@ from core.store.mapped import Mapped
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
-_NO_SUMMARY: Final = "{}"
 _KEEP: Final = (
     insert_into("machine", "learner_id", "actor", "name", "at_ms", "import_no", "content")
     + " ON CONFLICT (learner_id, actor, name) DO UPDATE SET at_ms = excluded.at_ms, content = excluded.content,"
@@ -78,7 +77,7 @@ def begin_import(txn: Transaction, number: int | None = None) -> int:
         "import",
         import_no=number,
         actor=txn.actor.name,
-        summary=_NO_SUMMARY,
+        summary="{}",
         at_ms=txn.now_ms,
         revision=txn.revision,
         undone=0,

@@ -51,8 +51,6 @@ from core.store.transaction import Facts, Snapshot, Transaction
 
 _AFTER_EVERY_TEXT: Final = "\U0010ffff"
 
-_OF_CREDITS: Final = "b.episode_credit_no <> 0 AND b.episode_credit_no"
-
 
 class Entry(NamedTuple):
     """A new ledger row; ``run_no`` 0 = about no run, ``uid`` '' = made here.
@@ -118,7 +116,7 @@ def listed_rows(facts: Facts, keys: Collection[str]) -> dict[str, tuple[int, Arm
 
 def epochs_of_credit(txn: Transaction, number: int) -> dict[int, tuple[int, bool]]:
     """Return the epochs of a credit's observations, as `epochs_of_observations` does."""
-    return epochs_of_observations(txn, [number], _OF_CREDITS)
+    return epochs_of_observations(txn, [number], "b.episode_credit_no <> 0 AND b.episode_credit_no")
 
 
 def epochs_of_observations(

@@ -80,7 +80,6 @@ _ADD_ARMS: Final = tuple(
     f" {adding(f'arm_{unit}', key, ARM_SUMS)}"
     for unit, key in (("hour", HOUR_KEY), ("day", DAY_KEY))
 )
-_DAY: Final = "CASE WHEN s.hour < 0 THEN s.hour ELSE s.hour / 24 END"
 
 _TABLES: Final = {
     "staged_hour": "epoch, hour, arm_no",
@@ -558,7 +557,7 @@ class Activation:
 
 def _add_usage(txn: Transaction, unit: str) -> None:
     table, key = f"usage_{unit}", (unit, *USAGE_KIND)
-    at = "s.hour" if unit == "hour" else _DAY
+    at = "s.hour" if unit == "hour" else "CASE WHEN s.hour < 0 THEN s.hour ELSE s.hour / 24 END"
     kind = ", ".join(f"s.{name}" for name in USAGE_KIND)
     txn.run(
         f"INSERT INTO {table} (learner_id, {', '.join((*key, *USAGE_SUMS))})"

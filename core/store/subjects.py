@@ -37,7 +37,6 @@ from core.store.transaction import Facts, Snapshot, Transaction
 
 Kind = Literal["layer", "execution"]
 SUBJECTS: Final[tuple[Kind, ...]] = get_args(Kind)
-_DESCRIBED: Final = "described"
 _ADAPTER: Final = insert_into("adapter", "learner_id", "adapter_no", "uri", "name", "version")
 _LAYER: Final = insert_into(
     "layer", "learner_id", "layer_no", "uid", "adapter_no", "layer_index", "tags", "bare", "standing"
@@ -292,7 +291,7 @@ def describe_execution(
             session=line.session,
             at_ms=line.at_ms,
         )
-    _note(txn, "execution", number, import_no, _DESCRIBED)
+    _note(txn, "execution", number, import_no, "described")
     _put_pairs(txn, number, line, import_no, keep_texts=keep_texts)
     if import_no and not line.pairs:
         layers = "SELECT layer_no FROM training_pair WHERE learner_id = ? AND execution_no = ?"

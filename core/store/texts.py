@@ -34,7 +34,6 @@ from core.store.text_index import drop_indexed, index_step_texts, index_texts
 from core.store.transaction import Facts, Transaction
 
 _DIGEST_BYTES: Final = 16
-_DESCRIBED: Final = "described"
 _HEAD: Final = 1
 """The only layer is the adapter's head."""
 _ADAPTER: Final = insert_into("adapter", "learner_id", "adapter_no", "uri", "name")
@@ -329,7 +328,7 @@ def _note_all(txn: Transaction, numbers: Sequence[int], import_no: int) -> None:
     adopt(txn, [number for number in numbers if not txn.is_new("execution", number)])
     txn.connection.many(
         _NAME_SOURCE,
-        [(txn.learner_id, "execution", number, import_no, txn.revision, _DESCRIBED) for number in numbers],
+        [(txn.learner_id, "execution", number, import_no, txn.revision, "described") for number in numbers],
     )
     txn.run_in(
         f"UPDATE execution SET bare = 0, {ACTIVE} WHERE learner_id = ? AND execution_no IN ({{}})", numbers

@@ -33,7 +33,6 @@ MAX_BODY_BYTES: Final = 65_536
 
 _JSON: Final = "application/json; charset=utf-8"
 _NO_STORE: Final = "Learning backend (qortex) not available"
-_NO_ARM: Final = "arm_id (string) is required"
 _DASHBOARD: Final = "/dashboard"
 
 _Reply = tuple[int, object]
@@ -182,7 +181,7 @@ def _reward(context: Context, call: HttpCall) -> _Reply:
     body = _reward_body(call.body)
     arm, value, reason = (body.get(name) for name in ("arm_id", "reward", "reason"))
     if not isinstance(arm, str) or not arm:
-        return 400, {"error": _NO_ARM}
+        return 400, {"error": "arm_id (string) is required"}
     number = value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
     answer = reward(
         context,

@@ -76,7 +76,6 @@ from core.store.trials import (
 
 ENVIRONMENT: Final = "environment:"
 """Beginning of a source of tasks that names an environment."""
-_PROMPT: Final = "prompt.md"
 _RECENT_DAYS: Final = 30
 _SOLVED: Final = 0.5
 _MOST_TASK_BYTES: Final = 16 << 20
@@ -112,7 +111,7 @@ def tasks_in(path: Path) -> tuple[TrialTask, ...]:
 
 
 def _task_of_folder(folder: Path) -> TrialTask:
-    prompt = folder / _PROMPT
+    prompt = folder / "prompt.md"
     cluster = file_digest(prompt) if prompt.is_file() else ""
     return TrialTask(name=folder.name, digest=program.digest_of(folder), cluster=cluster)
 

@@ -56,7 +56,6 @@ from core.records.run import Run, Status
 from core.records.trial import NOT_GRADED, TRIAL_SIDES, Cell, End, Presence, TrialResults, TrialSide
 
 _HARBOR: Final = "harbor"
-_OF_RUN: Final = b'"trial_name"'
 _OF_JOB: Final = b'"n_total_trials"'
 _PRESENCES: Final[tuple[Presence, ...]] = get_args(Presence)
 _MOST_ERROR: Final = 80
@@ -257,7 +256,7 @@ class _Side:
             for _, raw, run in reading.records(_RESULT.decode):
                 if isinstance(run, _HarborRun):
                     yield file.parent.resolve(), run
-                elif _OF_JOB not in raw and (_OF_RUN in raw or not raw.rstrip().endswith(b"}")):
+                elif _OF_JOB not in raw and (b'"trial_name"' in raw or not raw.rstrip().endswith(b"}")):
                     self._collected.rejected.append(run)
 
     def _opened(self) -> Opened:

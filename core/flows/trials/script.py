@@ -23,7 +23,6 @@ from core.records.limits import shown
 from core.records.trial import OUT_WITH, TRIAL_SIDES, TrialPlan, TrialSide, session_prefix
 
 _Way = dict[str, Any]
-_PLACE: Final = 'CONFIG: Final = "{}"\n'
 _ALWAYS_LOADED: Final = frozenset(("CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md"))
 _MERGED: Final = ("skillOverrides", "enabledPlugins")
 """Settings that repeat the user's own members: no document states that objects of two files merge."""
@@ -96,7 +95,7 @@ def script(
     }
     text = json.dumps(config, indent=1).replace("'", "\\u0027")  # so that no name ends the text
     source = Path(program.__file__).read_text(encoding="utf-8")
-    return source.replace(_PLACE, f"CONFIG: Final = r'''{text}'''\n", 1)
+    return source.replace('CONFIG: Final = "{}"\n', f"CONFIG: Final = r'''{text}'''\n", 1)
 
 
 def _halves(arms: Sequence[str], out: str) -> dict[TrialSide, list[str]]:

@@ -44,7 +44,6 @@ OPENING: Final = Lock()
 """Held while a file is opened by SQLite, or looked into past it: closing any handle of a file gives up the locks
 that the process holds on it, so a file may be looked into only while SQLite has it not open."""
 
-_HANDLES: Final = "/dev/fd"
 _HEAD_BYTES: Final = 100
 _VERSION_BYTES: Final = slice(18, 20)
 _WITHOUT_LOG: Final = b"\x01\x01"
@@ -165,7 +164,7 @@ def head_of(path: str) -> bytes:
     """The first bytes of a file, through a handle that is open already where there is one; see `OPENING`."""
     with OPENING, suppress(OSError):
         there = os.stat(path)  # noqa: PTH116 - beside look_at
-        for handle in map(int, os.listdir(_HANDLES)):  # noqa: PTH208 - hundreds, at every check
+        for handle in map(int, os.listdir("/dev/fd")):  # noqa: PTH208 - hundreds, at every check
             try:
                 opened = os.fstat(handle)
             except OSError:  # the one that the list was read by is closed by now

@@ -53,7 +53,6 @@ _JUDGED: Final = (
     f" e.revision, e.evaluation_no, e.at_ms FROM evaluation e {EVALUATIONS_BY_RUN}"
     " WHERE e.learner_id = ? AND e.run_no <> 0 AND e.run_no IN ({}) AND e.arm_no = 0"
 )
-_COUNTING: Final = " AND e.counts = 1"
 _ACTIVE_EVALUATIONS: Final = f" AND e.undone = 0 AND e.{ACTIVE}"
 _THUMBS: Final = (
     "SELECT b.run_no, b.actor, b.revision, b.observation_no, b.success_micro, b.failure_micro, b.at_ms"
@@ -149,7 +148,7 @@ def _paid(
 def _judged(facts: Facts, run_nos: Sequence[int], until: Until | None = None) -> dict[OutcomeSource, Values]:
     """Return the means of the evaluations of full runs, by people and by models, that the caller may read."""
     unless, left_out = leaving_out("e.evaluation_no", facts.hidden if isinstance(facts, Snapshot) else ())
-    sql = _JUDGED + (_COUNTING if until is None else _ACTIVE_EVALUATIONS) + unless
+    sql = _JUDGED + (" AND e.counts = 1" if until is None else _ACTIVE_EVALUATIONS) + unless
     rows, own_layer = facts.together(lambda: facts.rows_in(sql, run_nos, left_out), lambda: _own_layer(facts))
     latest = {
         row[:7]: row

@@ -70,7 +70,6 @@ _MOMENTS: Final = (
     " GROUP BY arm_no, session, part) AS s GROUP BY arm_no"
 )
 _POSTERIOR: Final = " JOIN posterior p ON p.learner_id = {0}.learner_id AND p.arm_no = {0}.arm_no"
-_SOME: Final = " AND o.arm_no + 0 IN ({})"
 MOST_NAMED = 500
 """Arms that a query names; of more it reads all."""
 
@@ -138,7 +137,7 @@ class _Moments:
         if len(numbers) > MOST_NAMED:
             return self.snapshot.connection.rows(self._of_epoch(_MOMENTS.replace("{arms}", "")), head)
         return self.snapshot.connection.rows_in(
-            self._of_epoch(_MOMENTS.replace("{arms}", _SOME)), head, numbers
+            self._of_epoch(_MOMENTS.replace("{arms}", " AND o.arm_no + 0 IN ({})")), head, numbers
         )
 
     def _of_epoch(self, sql: str) -> str:

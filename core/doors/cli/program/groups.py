@@ -66,8 +66,6 @@ DEFAULT: Final = "list"
 _HELP: Final = frozenset({"-h", "--help"})
 _ALONE: Final = "armscope alone"
 """Where a command line keeps whether it is a group's name and nothing more."""
-_OPENING: Final = "armscope learns which prompt components earn their tokens. Try it: armscope demo"
-_CLOSING: Final = "Details: armscope COMMAND --help. Guide: armscope help TOPIC. All options: armscope --help"
 
 
 class Program(TyperGroup):
@@ -135,14 +133,14 @@ def sections(names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
 
 def overview(line: typer.Context) -> Iterator[str]:
     """Yield the lines of the short help: each command with its first words, by section."""
-    yield _OPENING
+    yield "armscope learns which prompt components earn their tokens. Try it: armscope demo"
     program: Any = line.command
     for title, rows in _rows(program, line, 100):
         yield ""
         yield f"{title}:"
         yield from (f"  {name:<12} {words}".rstrip() for name, words in rows)
     yield ""
-    yield _CLOSING
+    yield "Details: armscope COMMAND --help. Guide: armscope help TOPIC. All options: armscope --help"
 
 
 def _rows(program: TyperGroup, ctx: Any, width: int) -> Iterator[tuple[str, list[tuple[str, str]]]]:  # noqa: ANN401

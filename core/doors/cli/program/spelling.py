@@ -33,7 +33,6 @@ _METAVARS: Final[Mapping[str, str]] = {
     "since": "MARK",
 }
 """Usual metavar of an option, by the name of its field."""
-_VARIABLE: Final = "_ARMSCOPE_COMPLETE"
 _PLAIN: Final = re.compile(r"[\w./:@%+,=-]+", re.ASCII)
 _MOST: Final = 200
 
@@ -183,7 +182,7 @@ def _candidates(line: typer.Context, incomplete: str, query: str) -> list[str]:
 
 def complete_bash(app: typer.Typer) -> None:
     """Answer bash, which cuts words at colons: an arm's id comes in pieces, and its last piece is what it puts in."""
-    if variable(_VARIABLE) != "complete_bash":
+    if variable("_ARMSCOPE_COMPLETE") != "complete_bash":
         return
     pieces = (variable("COMP_WORDS") or "").split("\n")
     head = ""

@@ -18,7 +18,6 @@ from core.records.estimate import Estimate, Missing
 SHARE_PROB: Final = 0.99
 """Probability of the interval of the baseline share: it is checked all the time, so a false alarm must be rare."""
 
-_GROUPS: Final = ("baseline", "selected")
 _MOST_RUNS: Final = 10**9
 
 
@@ -103,7 +102,7 @@ def _is_among(sampled: SessionRuns, usage: UsageColumns) -> Bools:
 def _draws(run_class: tuple[str, ...], prob_micro: Ints, n: Ints, counted: Bools) -> tuple[int, int, int]:
     """Return the draws with a stored probability, the baseline ones of them, and the sum of the probabilities."""
     classes = np.array(run_class, dtype=np.str_)
-    decided = counted & np.isin(classes, _GROUPS) & (prob_micro != UNKNOWN)
+    decided = counted & np.isin(classes, ("baseline", "selected")) & (prob_micro != UNKNOWN)
     n_baseline = int(n[decided & (classes == "baseline")].sum())
     return int(n[decided].sum()), n_baseline, int((n[decided] * plain_prob(prob_micro[decided])).sum())
 
