@@ -778,7 +778,13 @@ def _inventory(
 ) -> Inventory:
     offered = [arm_of(arm) for arm in listed("arms", arms or ())]
     if selection is not None:
-        _check_offered(selection, offered)
+        decided = {one.arm for one in selection.decisions}
+        for arm in offered:
+            if arm.key not in decided:
+                raise InvalidInput(
+                    f"arms must be of those that the selection decided on, got {arm.key!r}.",
+                    next_step="Offer it to select, or record the run without the selection.",
+                )
         by_name = {arm.key for arm in named}
         included = offers.included(selection, offered)
         in_full = tuple(arm for arm in included if arm.key not in by_name)
@@ -789,16 +795,6 @@ def _inventory(
             next_step="Pass selection=learner.select(…), or arms=[…] where something else chose.",
         )
     return Inventory(kind="declared", arms=tuple(offered), named=named)
-
-
-def _check_offered(selection: Selection, arms: Sequence[Arm]) -> None:
-    decided = {one.arm for one in selection.decisions}
-    for arm in arms:
-        if arm.key not in decided:
-            raise InvalidInput(
-                f"arms must be of those that the selection decided on, got {arm.key!r}.",
-                next_step="Offer it to select, or record the run without the selection.",
-            )
 
 
 def _utc_ms(time: datetime) -> int:

@@ -28,7 +28,6 @@ from core.store.resets import add_reset
 from core.store.transaction import Detail, Facts, Snapshot, Transaction
 from core.store.undoing import (
     Act,
-    Batch,
     active_undos,
     add_undos,
     find_act,
@@ -320,7 +319,14 @@ def undo_in(txn: Transaction, actor: Actor, act_id: str | None) -> UndoAnswer:
     """Undo an act inside an open transaction, like `undo`."""
     batch = find_batch(txn, act_id)
     if batch is not None:
-        return _undo_batch(txn, actor, batch)
+        _permit(txn, actor, batch.acts)
+        active = [act for act in batch.acts if not act.undone]
+        if active:
+            numbers = add_undos(txn, FACTS[batch.kind], [act.number for act in active])
+            details: list[Detail] = [{"undone": act.id, "kind": act.kind} for act in active]
+            _audit(txn, numbers, details)
+        newest = next(iter(undos_of(txn, batch)))
+        return UndoAnswer(id=_batch_of(txn, newest), undone=batch.id, kind=batch.kind, count=len(batch.acts))
     act = find_act(txn, act_id)
     _permit(txn, actor, [act])
     undo_id = undo_act(txn, act)
@@ -341,7 +347,17 @@ def redo_in(txn: Transaction, actor: Actor, act_id: str | None) -> UndoAnswer:
     """Redo an act inside an open transaction, like `redo`."""
     batch = find_batch(txn, act_id)
     if batch is not None:
-        return _redo_batch(txn, actor, batch)
+        undos = undos_of(txn, batch)
+        if not undos:
+            return UndoAnswer(id=batch.id, undone=batch.id, kind=batch.kind, count=len(batch.acts))
+        _permit(txn, actor, list(undos))
+        undone = _batch_of(txn, next(iter(undos)))
+        numbers = add_undos(txn, FACTS["undo"], [act.number for act in undos])
+        details: list[Detail] = [
+            {"undone": act.id, "kind": "undo", "redone": taken} for act, taken in undos.items()
+        ]
+        _audit(txn, numbers, details)
+        return UndoAnswer(id=f"undos-{numbers[0]}", undone=undone, kind="undo", count=len(undos))
     act = find_act(txn, act_id)
     answer = UndoAnswer(id=act.id, undone=act.id, kind=act.kind)
     for active in active_undos(txn, act):
@@ -350,33 +366,6 @@ def redo_in(txn: Transaction, actor: Actor, act_id: str | None) -> UndoAnswer:
         txn.audit("undo", undo_id, {"undone": active.id, "kind": "undo", "redone": act.id})
         answer = UndoAnswer(id=undo_id, undone=active.id, kind="undo", left_out=_left_out(txn, active))
     return answer
-
-
-def _undo_batch(txn: Transaction, actor: Actor, batch: Batch) -> UndoAnswer:
-    """Undo the active acts of a batch. The answer has the undo of the last one."""
-    _permit(txn, actor, batch.acts)
-    active = [act for act in batch.acts if not act.undone]
-    if active:
-        numbers = add_undos(txn, FACTS[batch.kind], [act.number for act in active])
-        details: list[Detail] = [{"undone": act.id, "kind": act.kind} for act in active]
-        _audit(txn, numbers, details)
-    newest = next(iter(undos_of(txn, batch)))
-    return UndoAnswer(id=_batch_of(txn, newest), undone=batch.id, kind=batch.kind, count=len(batch.acts))
-
-
-def _redo_batch(txn: Transaction, actor: Actor, batch: Batch) -> UndoAnswer:
-    """Make all acts of a batch active again."""
-    undos = undos_of(txn, batch)
-    if not undos:
-        return UndoAnswer(id=batch.id, undone=batch.id, kind=batch.kind, count=len(batch.acts))
-    _permit(txn, actor, list(undos))
-    undone = _batch_of(txn, next(iter(undos)))
-    numbers = add_undos(txn, FACTS["undo"], [act.number for act in undos])
-    details: list[Detail] = [
-        {"undone": act.id, "kind": "undo", "redone": taken} for act, taken in undos.items()
-    ]
-    _audit(txn, numbers, details)
-    return UndoAnswer(id=f"undos-{numbers[0]}", undone=undone, kind="undo", count=len(undos))
 
 
 def _permit(txn: Transaction, actor: Actor, acts: Sequence[Act]) -> None:

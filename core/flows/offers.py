@@ -131,7 +131,19 @@ def report(
         arm_no = txn.ensure_arms([Arm(key=result.arm)], declared=DECLARED)[result.arm]
         waiting = None if result.is_lagged else _waiting(txn, arm_no, result.session)
         run, act = _write_result(txn, result, arm_no, waiting)
-        return _reported(txn, result, arm_no, run, act)
+        row = arm_row(txn, arm_no)
+        if row is None:
+            raise unknown_arm(txn, result.arm)
+        alpha, beta, pulls = row
+        return Reported(
+            arm=result.arm,
+            run=run,
+            id=act,
+            alpha=alpha / MICRO,
+            beta=beta / MICRO,
+            mean=alpha / (alpha + beta),
+            pulls=pulls,
+        )
 
     return context.write("ingest", work, create=True)
 
@@ -220,22 +232,6 @@ def _add_row(txn: Transaction, result: Report, arm_no: int, run: RunMatch | None
     }
     txn.audit("reward", act, detail)
     return act
-
-
-def _reported(txn: Transaction, result: Report, arm_no: int, run: str | None, act: str | None) -> Reported:
-    row = arm_row(txn, arm_no)
-    if row is None:
-        raise unknown_arm(txn, result.arm)
-    alpha, beta, pulls = row
-    return Reported(
-        arm=result.arm,
-        run=run,
-        id=act,
-        alpha=alpha / MICRO,
-        beta=beta / MICRO,
-        mean=alpha / (alpha + beta),
-        pulls=pulls,
-    )
 
 
 # States

@@ -55,7 +55,14 @@ def change_all(
 
     def work(txn: Transaction) -> list[SettingAnswer]:
         if seen is not None:
-            _refuse_outdated(seen, txn.settings, changes)
+            for name in changes:
+                known, active = getattr(seen, name, None), getattr(txn.settings, name, None)
+                if known != active:
+                    raise Conflict(
+                        f"{name} must still be {_words(msgspec.to_builtins(known))}, got "
+                        f"{_words(msgspec.to_builtins(active))}; another user changed it meanwhile.",
+                        next_step="Look at the new value, then change it again if you still want to.",
+                    )
         changed_all(txn.settings, changes)  # all are checked before the first is written
         return [put(txn, name, value) for name, value in changes.items()]
 
@@ -82,17 +89,6 @@ def accept_price(
         return put(txn, "prices", {**msgspec.to_builtins(prices), model: msgspec.to_builtins(prices[like])})
 
     return context.write("settings", work)
-
-
-def _refuse_outdated(viewed: LearnerSettings, now: LearnerSettings, changes: Mapping[str, object]) -> None:
-    for name in changes:
-        known, active = getattr(viewed, name, None), getattr(now, name, None)
-        if known != active:
-            raise Conflict(
-                f"{name} must still be {_words(msgspec.to_builtins(known))}, got "
-                f"{_words(msgspec.to_builtins(active))}; another user changed it meanwhile.",
-                next_step="Look at the new value, then change it again if you still want to.",
-            )
 
 
 def put(txn: Transaction, name: str, value: object) -> SettingAnswer:

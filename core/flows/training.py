@@ -282,6 +282,8 @@ class TrainingCounts:
         labels = np.frombuffer(self._labels, dtype=np.int8).astype(np.int64)
         every = _Opinions(item, _column(self._who), labels, np.frombuffer(self._scores))
         opinions = every.latest(unsigned=self._raters.get(("", ""), -1))
+        n = np.bincount(opinions.item)
+        n_successes = np.bincount(opinions.item, opinions.outcome)
         return {
             "rows": self._n_rows,
             "evaluations": self._n_evaluations,
@@ -291,7 +293,7 @@ class TrainingCounts:
             "preference_blockers": self._blocked(1),
             "rubrics": self._versions(snapshot),
             "duplicates": self._n_rows - len(np.unique(_column(self._texts))),
-            "disputed": opinions.n_disputed(),
+            "disputed": int(((n_successes > 0) & (n_successes < n)).sum()),
             "agreement": opinions.agreement(snapshot.revision),
             "suggested_weights": opinions.weights(list(self._raters), snapshot.revision),
             "split": self._split(),
@@ -345,12 +347,6 @@ class _Opinions(NamedTuple):
     @property
     def outcome(self) -> Ints:
         return np.asarray(self.label != _REJECTED, dtype=np.int64)
-
-    def n_disputed(self) -> int:
-        """Return the number of pairs with both a success and a failure."""
-        n = np.bincount(self.item)
-        n_successes = np.bincount(self.item, self.outcome)
-        return int(((n_successes > 0) & (n_successes < n)).sum())
 
     def agreement(self, seed: int) -> tuple[RatersAgree, ...]:
         columns: tuple[tuple[str, Ints | Floats, Metric], ...] = (

@@ -149,7 +149,14 @@ class RewardLine(KindLine, frozen=True, kw_only=True, tag="reward"):
         check_number("weight_micro", self.weight_micro, lowest=1)
         self._check_digest()
         if self.observation == "carried":
-            self._check_carried()
+            for name in ("success_micro", "failure_micro", "pulls"):
+                value = getattr(self, name)
+                if value is None:
+                    raise InvalidInput(
+                        f"A carried belief must have {name}, got none (id {self.id!r}).",
+                        next_step="Give success_micro, failure_micro and pulls.",
+                    )
+                check_number(name, value)
         elif self.reward is None:
             raise InvalidInput(
                 f"A reward line must have a reward, got none (id {self.id!r}).",
@@ -170,16 +177,6 @@ class RewardLine(KindLine, frozen=True, kw_only=True, tag="reward"):
                 f"A key must come with feedback or a correction, got {self.observation} (id {self.id!r}).",
                 next_step="Leave it out: the id alone identifies the line.",
             )
-
-    def _check_carried(self) -> None:
-        for name in ("success_micro", "failure_micro", "pulls"):
-            value = getattr(self, name)
-            if value is None:
-                raise InvalidInput(
-                    f"A carried belief must have {name}, got none (id {self.id!r}).",
-                    next_step="Give success_micro, failure_micro and pulls.",
-                )
-            check_number(name, value)
 
 
 class ResetLine(FactOfLine, frozen=True, tag="reset"):

@@ -20,7 +20,13 @@ def attribute_arms(
     """
     _note(txn, "arm", [(arm_no, import_no, txn.revision, None) for arm_no in arm_nos])
     if prior is not None:
-        _note_own_priors(txn, arm_nos)
+        rows = txn.rows_in(
+            "SELECT arm_no, prior_alpha_micro, prior_beta_micro FROM arm a WHERE learner_id = ?1 AND arm_no IN ({})"
+            " AND prior_alpha_micro IS NOT NULL AND NOT EXISTS (SELECT 1 FROM provenance p"
+            "   WHERE p.learner_id = ?1 AND p.kind = 'prior' AND p.no = a.arm_no)",
+            arm_nos,
+        )
+        _note(txn, "prior", [(arm_no, 0, 0, _written(alpha, beta)) for arm_no, alpha, beta in rows])
         written = _written(prior.alpha_micro, prior.beta_micro)
         _note(txn, "prior", [(arm_no, import_no, txn.revision, written) for arm_no in arm_nos])
 
@@ -38,17 +44,6 @@ def _note(txn: Transaction, kind: str, sources: Sequence[tuple[int, int, int, st
         " ON CONFLICT DO NOTHING",
         [(txn.learner_id, kind, *one) for one in sources],
     )
-
-
-def _note_own_priors(txn: Transaction, arm_nos: Sequence[int]) -> None:
-    """Record the arms' own priors before an import brings others."""
-    rows = txn.rows_in(
-        "SELECT arm_no, prior_alpha_micro, prior_beta_micro FROM arm a WHERE learner_id = ?1 AND arm_no IN ({})"
-        " AND prior_alpha_micro IS NOT NULL AND NOT EXISTS (SELECT 1 FROM provenance p"
-        "   WHERE p.learner_id = ?1 AND p.kind = 'prior' AND p.no = a.arm_no)",
-        arm_nos,
-    )
-    _note(txn, "prior", [(arm_no, 0, 0, _written(alpha, beta)) for arm_no, alpha, beta in rows])
 
 
 def _written(alpha_micro: int, beta_micro: int) -> str:

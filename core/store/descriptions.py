@@ -88,7 +88,13 @@ class Descriptions:
                 self.known[arm_no] = known.after(arm, import_no)
                 news.append((arm_no, arm))
         if news:
-            self._write(news, import_no, revision)
+            self._before |= self._present({arm_no for arm_no, _ in news} - self._before.keys())
+            self._connection.many(_UPSERT, self._rows(news, import_no, revision, {}))
+            self._connection.many(
+                "UPDATE arm SET token_cost = coalesce(?, token_cost), label = coalesce(?, label)"
+                " WHERE learner_id = ? AND arm_no = ?",
+                [(arm.token_cost, arm.label, self._learner_id, arm_no) for arm_no, arm in news],
+            )
         return {arm_no for arm_no, _ in news}
 
     def repeat(self, described: Sequence[tuple[int, Arm]], import_no: int, revision: int) -> set[int]:
@@ -123,15 +129,6 @@ class Descriptions:
             list(arm_nos),
         )
         return {arm_no: (token_cost, label) for arm_no, token_cost, label in rows}
-
-    def _write(self, news: Sequence[tuple[int, Arm]], import_no: int, revision: int) -> None:
-        self._before |= self._present({arm_no for arm_no, _ in news} - self._before.keys())
-        self._connection.many(_UPSERT, self._rows(news, import_no, revision, {}))
-        self._connection.many(
-            "UPDATE arm SET token_cost = coalesce(?, token_cost), label = coalesce(?, label)"
-            " WHERE learner_id = ? AND arm_no = ?",
-            [(arm.token_cost, arm.label, self._learner_id, arm_no) for arm_no, arm in news],
-        )
 
     def _rows(
         self, described: Sequence[tuple[int, Arm]], import_no: int, revision: int, above: _Sources

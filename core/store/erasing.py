@@ -656,7 +656,12 @@ def erase_rater(txn: Transaction, name: str) -> Counter[str]:
                 f"No person named {name[:80]!r} occurs in learner {txn.name!r}.",
                 next_step="Write the name as the history shows it; nothing was erased.",
             )
-        _fold(txn, number)
+        rows = txn.column(
+            "SELECT DISTINCT layer_no FROM evaluation WHERE learner_id = ? AND layer_no <> 0 AND rater = ?"
+            " ORDER BY layer_no",
+            [number],
+        )
+        fold_again(txn, rows)
 
     txn.rewrite(rename)
     return +counts
@@ -741,13 +746,3 @@ def _renamed(document: Any, whole: re.Pattern[str], number: str) -> Any:  # noqa
     if isinstance(document, dict):
         return {name: _renamed(held, whole, number) for name, held in document.items()}
     return [_renamed(one, whole, number) for one in document] if isinstance(document, list) else document
-
-
-def _fold(txn: Transaction, rater: str) -> None:
-    """Fold the layers that a person rated again: a history may depend on the rater."""
-    rows = txn.column(
-        "SELECT DISTINCT layer_no FROM evaluation WHERE learner_id = ? AND layer_no <> 0 AND rater = ?"
-        " ORDER BY layer_no",
-        [rater],
-    )
-    fold_again(txn, rows)

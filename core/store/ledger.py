@@ -279,7 +279,16 @@ def _reward_reply(payload: int, answer: str) -> RewardReply:
 
 def read_reward(txn: Transaction, line: RewardLine, import_no: int) -> int:
     """Append an imported reward or carried belief; return its number."""
-    _refuse_later_state(txn, line)
+    prefix = carried_prefix(line.arm)
+    if line.id.startswith(prefix) and txn.has_row(
+        "SELECT 1 FROM observation WHERE learner_id = ? AND uid >= ? AND uid < ? AND uid <> ''"
+        f" AND {ACTIVE} AND undone = 0 LIMIT 1",
+        [prefix, prefix + _AFTER_EVERY_TEXT],
+    ):
+        raise UnreadableSource(
+            f"Arm {line.arm[:60]!r} has a carried belief already, of another state; both would count twice.",
+            next_step="Undo the import that carried it, then import this one.",
+        )
     entry = _entry(txn, line)
     numbers = add_observations(txn, [entry], import_no=import_no).numbers
     if line.whole:
@@ -291,16 +300,6 @@ def note_whole(txn: Transaction, run_no: int, numbers: Sequence[int]) -> None:
     """Record that these observations of a run came from a reward of all of it, which is an outcome of the run."""
     txn.connection.insert("whole_reward", ("observation_no",), txn.learner_id, numbers)
     mark_runs(txn, [run_no])
-
-
-def _refuse_later_state(txn: Transaction, line: RewardLine) -> None:
-    """A belief carried before with other content would count twice: it holds what this one does, or more."""
-    prefix = carried_prefix(line.arm)
-    if line.id.startswith(prefix) and _counts(txn, prefix):
-        raise UnreadableSource(
-            f"Arm {line.arm[:60]!r} has a carried belief already, of another state; both would count twice.",
-            next_step="Undo the import that carried it, then import this one.",
-        )
 
 
 def _entry(txn: Transaction, line: RewardLine) -> Entry:
@@ -337,15 +336,6 @@ def _in_run(txn: Transaction, line: RewardLine, arm_no: int) -> tuple[int, int, 
     if flags is None or not flags & INCLUDED:
         raise not_in_prompt(line.arm, run.run_no)
     return run.run_no, run.revision, flags if run.is_active else 0
-
-
-def _counts(txn: Transaction, prefix: str) -> bool:
-    """Return whether an imported reward with this prefix of its id counts."""
-    return txn.has_row(
-        "SELECT 1 FROM observation WHERE learner_id = ? AND uid >= ? AND uid < ? AND uid <> ''"
-        f" AND {ACTIVE} AND undone = 0 LIMIT 1",
-        [prefix, prefix + _AFTER_EVERY_TEXT],
-    )
 
 
 def _amounts(line: RewardLine) -> tuple[int, int]:

@@ -378,18 +378,13 @@ def _stored_version(txn: Transaction, judged: Judged) -> _StoredVersion:
         if erased.takes(run.uid, run.session):
             stored = stripped(stored)
         if stored != version:
-            _remember_stripped(txn, run.uid, digests[1], stored)
+            row = txn.erased.left_of(run.uid, digests[1], stored.digests())
+            if isinstance(txn, Part):
+                txn.stage.erased_again.append(row)
+            else:
+                txn.run(REMEMBER, [row, txn.now_ms])
         return _StoredVersion(stored, *digests, stored != version or erased.takes(run.uid, run.session))
     return _StoredVersion(version, *digests, is_stripped=False, transcript=transcript_of(txn, judged.run))
-
-
-def _remember_stripped(txn: Transaction, uid: str, digest: int, stored: Version) -> None:
-    """Record the stripped form of erased content that came again; a part of an import does so when it settles."""
-    row = txn.erased.left_of(uid, digest, stored.digests())
-    if isinstance(txn, Part):
-        txn.stage.erased_again.append(row)
-    else:
-        txn.run(REMEMBER, [row, txn.now_ms])
 
 
 def _version(txn: Transaction, judged: Judged) -> Version:

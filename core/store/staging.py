@@ -476,7 +476,15 @@ class Activation:
         for (arm_no, _), (arm, revision) in stage.descriptions.items():
             txn.describe([(arm_no, arm)], stage.import_no, revision)
         for unit in ("hour", "day"):
-            _add_usage(txn, unit)
+            table, key = f"usage_{unit}", (unit, *USAGE_KIND)
+            at = "s.hour" if unit == "hour" else "CASE WHEN s.hour < 0 THEN s.hour ELSE s.hour / 24 END"
+            kind = ", ".join(f"s.{name}" for name in USAGE_KIND)
+            txn.run(
+                f"INSERT INTO {table} (learner_id, {', '.join((*key, *USAGE_SUMS))})"
+                f" SELECT s.learner_id, {at}, {kind}, {', '.join(f'sum(s.{name})' for name in USAGE_SUMS)}"
+                f" FROM staged_usage s WHERE s.learner_id = ? GROUP BY s.learner_id, {at}, {kind}"
+                f" ORDER BY {at}, {kind} {adding(table, key, USAGE_SUMS)}"
+            )
 
     def reach(self, segment: int) -> dict[Counted, int]:
         """Activate the runs of the next segment; return the change of their counts."""
@@ -553,18 +561,6 @@ class Activation:
             else:
                 counts["updated" if now[one.run_no][5] else "new"] += 1
         return counts
-
-
-def _add_usage(txn: Transaction, unit: str) -> None:
-    table, key = f"usage_{unit}", (unit, *USAGE_KIND)
-    at = "s.hour" if unit == "hour" else "CASE WHEN s.hour < 0 THEN s.hour ELSE s.hour / 24 END"
-    kind = ", ".join(f"s.{name}" for name in USAGE_KIND)
-    txn.run(
-        f"INSERT INTO {table} (learner_id, {', '.join((*key, *USAGE_SUMS))})"
-        f" SELECT s.learner_id, {at}, {kind}, {', '.join(f'sum(s.{name})' for name in USAGE_SUMS)}"
-        f" FROM staged_usage s WHERE s.learner_id = ? GROUP BY s.learner_id, {at}, {kind}"
-        f" ORDER BY {at}, {kind} {adding(table, key, USAGE_SUMS)}"
-    )
 
 
 # Sweeping

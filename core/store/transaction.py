@@ -851,17 +851,13 @@ class Transaction(Statements):
             [self.staged.revision, self.learner_id],
         )
 
-    def _new_arm_no(self, key: str) -> int:
-        """The next number, or the one under which what is staged speaks of the arm already."""
-        row = None
-        if self.staged.import_no:
-            row = self.row("SELECT arm_no FROM staged_arm WHERE learner_id = ? AND key = ?", [key])
-        return self.number("arm") if row is None else int(row[0])
-
     def _make_arm(self, arm: Arm, *, declared: int) -> int:
         if declared != UNDECLARED:  # else it is listed with the first run or reward that names it
             self.note_news()
-        arm_no = self._new_arm_no(arm.key)
+        row = None
+        if self.staged.import_no:
+            row = self.row("SELECT arm_no FROM staged_arm WHERE learner_id = ? AND key = ?", [arm.key])
+        arm_no = self.number("arm") if row is None else int(row[0])
         own = arm.prior
         prior = own or self.settings.priors.of(arm.type)
         self.connection.run(

@@ -137,7 +137,12 @@ def walk(snapshot: Snapshot, columns: ArmColumns, *, until_ms: int | None = None
     """The newest runs up to a time, without it."""
     until = _EVER if until_ms is None else until_ms
     since, at = snapshot.together(
-        lambda: _since(snapshot, until), lambda: places_by_number(snapshot, columns)
+        lambda: snapshot.count_of(
+            "SELECT at_ms FROM run WHERE learner_id = ? AND at_ms < ? AND revision <= ? ORDER BY at_ms DESC"
+            " LIMIT 1 OFFSET ?",
+            [until, snapshot.revision, RUNS_READ],
+        ),
+        lambda: places_by_number(snapshot, columns),
     )
     return Walk(since, until, at)
 
@@ -217,15 +222,6 @@ def joined_arms(
         n_out=n_out,
         n_out_used=out_used,
         first_day=ints([first[one] for one in arm_no.tolist()]),
-    )
-
-
-def _since(snapshot: Snapshot, until_ms: int) -> int:
-    """Return the end of the oldest run to read; 0 = all."""
-    return snapshot.count_of(
-        "SELECT at_ms FROM run WHERE learner_id = ? AND at_ms < ? AND revision <= ? ORDER BY at_ms DESC"
-        " LIMIT 1 OFFSET ?",
-        [until_ms, snapshot.revision, RUNS_READ],
     )
 
 
