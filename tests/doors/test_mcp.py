@@ -9,9 +9,8 @@ from typing import Any, get_args
 
 import pytest
 
-from core.doors.mcp.schemas import LISTS, filters_of
 from core.doors.mcp.server import agent, allowances
-from core.doors.mcp.tools import ALLOWABLE, BY_NAME, call, callable_by
+from core.doors.mcp.tools import ALLOWABLE, BY_NAME, LISTS, call, callable_by, filters_of
 from core.doors.service import Service
 from core.doors.verbs import verb
 from core.errors import InvalidInput
