@@ -54,8 +54,21 @@ def array_of(kind: object, values: Sequence[float | None]) -> Floats | Ints:
     return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
 
 
+def _left_out() -> Any:  # noqa: ANN401 - an array
+    """Return a column that was left out: it has the ``value`` of its field's metadata in every row."""
+    return np.zeros(0)
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Columns:
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            if "value" in one.metadata and len(getattr(self, one.name)) != len(self):
+                object.__setattr__(self, one.name, np.full(len(self), one.metadata["value"]))
+
+    def __len__(self) -> int:
+        return len(getattr(self, fields(self)[0].name))
+
     def where(self, mask: Bools) -> Self:
         """Return the rows in ``mask`` (one flag per row), with what is of all rows as it is."""
         inside = mask.tolist()
@@ -93,16 +106,8 @@ class ArmColumns(_Columns):
     token_cost: Ints
     epoch: Ints
     last_at_ms: Ints
-    n_named: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    n_loaded: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-
-    def __post_init__(self) -> None:
-        for name in ("n_named", "n_loaded"):
-            if len(getattr(self, name)) != len(self.keys):
-                object.__setattr__(self, name, np.zeros(len(self.keys), dtype=np.int64))
-
-    def __len__(self) -> int:
-        return len(self.keys)
+    n_named: Ints = field(default_factory=_left_out, metadata={"value": 0})
+    n_loaded: Ints = field(default_factory=_left_out, metadata={"value": 0})
 
     @cached_property
     def places(self) -> Mapping[str, int]:
@@ -331,9 +336,6 @@ class UsageColumns(_Columns):
     duration_ms: Ints
     duration_squared: Floats
 
-    def __len__(self) -> int:
-        return len(self.run_class)
-
     @property
     def unassigned(self) -> UsageColumns:
         """The runs whose session no experiment assigned."""
@@ -369,35 +371,21 @@ class SessionRuns(_Columns):
     duration_ms: Ints
     bill_pico: Ints
     bill_marks: Ints
-    achieved: Floats = field(default_factory=lambda: np.zeros(0))
+    achieved: Floats = field(default_factory=_left_out, metadata={"value": math.nan})
     achieved_source: str = ""
-    settings: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    revision: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    budget_tokens: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    k: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    bound_pico: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    sampled: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    settings: Ints = field(default_factory=_left_out, metadata={"value": UNKNOWN})
+    revision: Ints = field(default_factory=_left_out, metadata={"value": UNKNOWN})
+    budget_tokens: Ints = field(default_factory=_left_out, metadata={"value": UNKNOWN})
+    k: Ints = field(default_factory=_left_out, metadata={"value": UNKNOWN})
+    bound_pico: Ints = field(default_factory=_left_out, metadata={"value": UNKNOWN})
+    sampled: Ints = field(default_factory=_left_out, metadata={"value": 0})
     n_samples: int = 0
     is_all: bool = True
-
-    def __post_init__(self) -> None:
-        if not len(self.achieved):
-            object.__setattr__(self, "achieved", np.full(len(self.run_class), np.nan))
-        for name in ("settings", "revision", "budget_tokens", "k", "bound_pico"):
-            if not len(getattr(self, name)):
-                object.__setattr__(self, name, np.full(len(self.run_class), UNKNOWN))
-        if not len(self.sampled):
-            object.__setattr__(self, "sampled", np.zeros(len(self.run_class), dtype=np.int64))
 
     @cached_property
     def is_selected(self) -> Bools:
         """True for each run of the class ``selected``."""
         return np.fromiter(map("selected".__eq__, self.run_class), dtype=np.bool_, count=len(self))
-
-    @property
-    def shares_cache(self) -> bool:
-        """True if a baseline run could have read its definitions from a cache that another run left."""
-        return bool((self.bound_pico != UNKNOWN).any())
 
     @property
     def is_billed(self) -> Bools:
@@ -408,9 +396,6 @@ class SessionRuns(_Columns):
     def is_estimated(self) -> Bools:
         """True for each run whose bill assumes a price or a split."""
         return np.asarray(self.bill_marks & ESTIMATED != 0)
-
-    def __len__(self) -> int:
-        return len(self.run_class)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -437,17 +422,8 @@ class ExperimentSessions(_Columns):
     tokens: Floats
     money_pico: Floats
     duration_ms: Floats
-    in_sample: Bools = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
-    sample_chance: Floats = field(default_factory=lambda: np.zeros(0))
-
-    def __post_init__(self) -> None:
-        if not len(self.in_sample):
-            object.__setattr__(self, "in_sample", np.zeros(len(self), dtype=np.bool_))
-        if not len(self.sample_chance):
-            object.__setattr__(self, "sample_chance", np.full(len(self), np.nan))
-
-    def __len__(self) -> int:
-        return len(self.with_arm)
+    in_sample: Bools = field(default_factory=_left_out, metadata={"value": False})
+    sample_chance: Floats = field(default_factory=_left_out, metadata={"value": math.nan})
 
 
 @dataclass(frozen=True, kw_only=True)

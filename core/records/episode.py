@@ -391,10 +391,6 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Return a total or final reward as a number from 0 to 1 on the scale; None outside it."""
         return (reward - self.lo) / (self.hi - self.lo) if self.lo <= reward <= self.hi else None
 
-    def allows(self, reward: float) -> bool:
-        """Return whether one payment lies on the scale of payments."""
-        return self.step_lo <= reward <= self.step_hi
-
 
 class ScaleLine(FactOfLine, frozen=True, tag="environment"):
     """A declaration of an environment's scale; the latest active one is in force.

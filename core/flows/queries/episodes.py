@@ -344,7 +344,7 @@ def episode(context: Context, uid: Annotated[str, Meta(description="The episode'
                 StepView,
                 step,
                 running=None if so_far is None else float(so_far),
-                out_of_scale=step.reward is not None and not scale.allows(step.reward),
+                out_of_scale=step.reward is not None and not scale.step_lo <= step.reward <= scale.step_hi,
                 at=iso(step.at_ms),
                 same_as=first,
             )

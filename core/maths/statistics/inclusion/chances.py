@@ -68,10 +68,6 @@ class Sample:
     def n_simulations(self) -> int:
         return len(self.baseline) + len(self.selected)
 
-    @property
-    def n_numbers(self) -> int:
-        return self.baseline.size + self.selected.size
-
     def grown(self, n_more: int, rate: float, seed: int) -> Sample:
         """Add simulations: baseline and selected runs by the rate, but at least a tenth each."""
         n_baseline = max(round(n_more * min(max(rate, 0.1), 0.9)), 1)
@@ -291,7 +287,10 @@ def inclusion_chances(
         growth = [
             float(times[one.plan.places].max()) if one.n_simulations < _most(one) else 0.0 for one in samples
         ]
-        if max(growth, default=0) <= 1 or sum(one.n_numbers for one in samples) > _MOST_NUMBERS:
+        if (
+            max(growth, default=0) <= 1
+            or sum(one.baseline.size + one.selected.size for one in samples) > _MOST_NUMBERS
+        ):
             return combined
         samples = [
             _grown(one, more, rate, seed) if more > 1 else one

@@ -117,7 +117,7 @@ def money_saved(
     billed, worth = in_money(runs), _ONE * _times(usage, sampled)
     columns, compared, overall = _compared(billed, prob, terms)
     bound = None
-    if runs.shares_cache:
+    if np.any(runs.bound_pico != UNKNOWN):
         warm = np.where(runs.bound_pico == UNKNOWN, runs.bill_pico, runs.bound_pico)
         *_, bound = _compared(in_money(replace(runs, bill_pico=warm)), prob, terms)
     so_far = running(columns, compared, is_narrow=overall.is_narrow)
