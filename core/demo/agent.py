@@ -142,7 +142,7 @@ def _course(request: Request, rng: np.random.Generator) -> tuple[bool, Status]:
 def _calls(used: Sequence[Planted], at_ms: int, rng: np.random.Generator) -> tuple[Call, ...]:
     """One or more calls of each used tool; one outside the inventory where there was no other."""
     names = [arm.arm.name for arm in used if arm.type == "tool"]
-    prefix = "gateway__" if _within(at_ms, TOOLS_POISONED_MS) else ""
+    prefix = "gateway__" if TOOLS_POISONED_MS[0] <= at_ms < TOOLS_POISONED_MS[1] else ""
     repeated = [prefix + name for name in names for _ in range(1 + int(rng.poisson(0.5)))]
     order = rng.permutation(len(repeated)).tolist()
     order_no = int(rng.integers(10_000, 99_999))
@@ -175,7 +175,7 @@ def _mention(arm: Planted, at_ms: int, rng: np.random.Generator) -> str:
     if arm.type == "memory":
         return f"As noted before: {arm.content}"
     path = arm.arm.name if rng.random() < 0.6 else arm.arm.name.rsplit("/", 1)[-1]
-    if arm.is_poisoned and _within(at_ms, FILES_POISONED_MS):
+    if arm.is_poisoned and FILES_POISONED_MS[0] <= at_ms < FILES_POISONED_MS[1]:
         return f"See _{path}_ for details."  # the underscores of the new template make it a longer word
     return f"See {path} for details."
 
@@ -204,10 +204,6 @@ def _noise(rng: np.random.Generator) -> float:
 
 def _pick(sentences: Sequence[str], rng: np.random.Generator) -> str:
     return sentences[int(rng.integers(len(sentences)))]
-
-
-def _within(at_ms: int, span: tuple[int, int]) -> bool:
-    return span[0] <= at_ms < span[1]
 
 
 # Requests over time

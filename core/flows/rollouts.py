@@ -95,11 +95,11 @@ class _Upload:
         elif isinstance(event, Started):
             if rollout.started and _STARTED.decode(rollout.started) != event:
                 raise Flaw("starts a rollout that was started before, with other content (conflict)")
-            is_new, changed = not rollout.started, rollout._replace(started=_encoded(event))
+            is_new, changed = not rollout.started, rollout._replace(started=_ENCODER.encode(event).decode())
         else:
             before = _UPDATED.decode(rollout.updated) if rollout.updated else None
             after = later(before, event)
-            is_new, changed = after != before, rollout._replace(updated=_encoded(after))
+            is_new, changed = after != before, rollout._replace(updated=_ENCODER.encode(after).decode())
         self.n_known += not is_new
         if is_new:
             self.rollouts[event.rollout] = changed._replace(
@@ -108,7 +108,7 @@ class _Upload:
 
     def keep(self, txn: Transaction) -> None:
         messages = {
-            uid: {index: _encoded(event) for index, event in places.items()}
+            uid: {index: _ENCODER.encode(event).decode() for index, event in places.items()}
             for uid, places in self.fresh.items()
         }
         keep_rollouts(txn, self.rollouts.values(), messages)
@@ -172,10 +172,6 @@ def _write_events(txn: Transaction, events: Sequence[tuple[int, RolloutEvent]]) 
         episodes=tuple(episodes),
         waiting=tuple(uid for uid, one in upload.rollouts.items() if not one.started),
     )
-
-
-def _encoded(event: RolloutEvent) -> str:
-    return _ENCODER.encode(event).decode()
 
 
 def _erased_rollouts(txn: Transaction, events: Sequence[RolloutEvent]) -> frozenset[str]:

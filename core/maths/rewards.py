@@ -53,13 +53,13 @@ def dense(*cases: Case) -> float:
     0.3
     """
     checked = _checked(cases)
-    together = _sum([amount for amount, _ in checked])
+    together = float(added([amount for amount, _ in checked]) or 0)
     if together > 1:
         raise InvalidInput(
             f"The amounts of a dense reward must come to at most 1 together, got {together!r}.",
             next_step="Pay less for each, so that success at the end stays worth more than the way to it.",
         )
-    return _sum([amount for amount, happened in checked if happened])
+    return float(added([amount for amount, happened in checked if happened]) or 0)
 
 
 def shaped(*milestones: Case) -> float:
@@ -113,7 +113,7 @@ def penalty(*cases: Case, reward: float = 0.0) -> float:
     """
     earned = number("A reward", reward, lowest=0, highest=1)
     worst = max((amount for amount, happened in _checked(cases) if happened), default=_NOTHING)
-    return _sum([earned, -worst])
+    return float(added([earned, -worst]) or 0)
 
 
 def binary(correct: bool) -> float:
@@ -166,7 +166,3 @@ def _checked(cases: tuple[Case, ...]) -> list[Case]:
         flag("Whether it happened", happened)
         checked.append((number("An amount", amount, lowest=0, highest=1), happened))
     return checked
-
-
-def _sum(amounts: list[float]) -> float:
-    return float(added(amounts) or 0)

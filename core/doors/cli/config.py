@@ -52,7 +52,8 @@ ACCEPTED = "{model} now has the price of {like}."
 PRICED = "{model} has a price already."
 
 SETTING: Final[Table[tuple[str, object]]] = Table(
-    name=text("setting", lambda one: one[0]), value=text("value", lambda one: _json(one[1]))
+    name=text("setting", lambda one: one[0]),
+    value=text("value", lambda one: msgspec.json.encode(one[1]).decode()),
 )
 
 
@@ -202,10 +203,6 @@ def _say_settings(in_force: LearnerSettings) -> None:
     say_table(SETTING, msgspec.to_builtins(in_force).items())
 
 
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
-
-
 def _setting_value(text: str) -> object:
     try:
         return msgspec.json.decode(text)
@@ -224,7 +221,7 @@ def set_setting(line: typer.Context, values: Fields) -> None:
     context = context_of(line, create=True)
     value = _setting_value(values["value"])
     change: SettingAnswer = Verbs.change.call(context, name=values["name"], value=value)
-    before, now = _json(change.before), _json(change.value)
+    before, now = msgspec.json.encode(change.before).decode(), msgspec.json.encode(change.value).decode()
     text = (UNCHANGED if change.id is None else CHANGED).format(name=change.name, before=before, value=now)
     keeps = change.name == "keep_texts" and change.value is True
     policy = texts_policy(str(context.store.location)) if keeps else ()

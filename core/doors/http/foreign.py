@@ -105,13 +105,13 @@ def _events(body: bytes) -> list[object]:
 
 def _environment(context: Context, call: HttpCall) -> HttpAnswer:
     check_fields(call)
-    return document_answer({"id": _id(environment_no(context, _name(call)))})
+    return document_answer({"id": f"environment-{environment_no(context, _name(call))}"})
 
 
 def _variants(context: Context, call: HttpCall) -> HttpAnswer:
     check_fields(call)
     name = _name(call)
-    own = _id(environment_no(context, name))
+    own = f"environment-{environment_no(context, name)}"
     return document_answer([{"name": one, "id": f"{own}/{one}"} for one in variants(context, name)])
 
 
@@ -138,10 +138,6 @@ def _task(one: TaskDifficulty) -> dict[str, object]:
 
 def _name(call: HttpCall) -> str:
     return f"{call.path_values['owner']}/{call.path_values['env']}"
-
-
-def _id(number: int) -> str:
-    return f"environment-{number}"
 
 
 _OPENREWARD_ROUTES: Final[tuple[Route, ...]] = (

@@ -67,7 +67,7 @@ def runs(
 ) -> tuple[RunRow, ...]:
     """List the latest runs that pass the filters, newest first."""
     with context.reading() as snapshot:
-        scope, rows, cursor = _scope(snapshot, query), list[RunRow](), None
+        scope, rows, cursor = scope_of(query, lambda: reads.last_run_ms(snapshot)), list[RunRow](), None
         while len(rows) < limit:
             page = _page(snapshot, scope, cursor, limit - len(rows))
             rows += page.rows
@@ -82,11 +82,7 @@ def listed_runs(
 ) -> RunPage:
     """Return runs that pass the filters, beyond a cursor, newest first; with ``since`` those that changed."""
     with context.reading() as snapshot:
-        return _page(snapshot, _scope(snapshot, query), cursor, limit)
-
-
-def _scope(snapshot: Snapshot, query: RunQuery) -> RunScope:
-    return scope_of(query, lambda: reads.last_run_ms(snapshot))
+        return _page(snapshot, scope_of(query, lambda: reads.last_run_ms(snapshot)), cursor, limit)
 
 
 def _page(snapshot: Snapshot, scope: RunScope, cursor: Cursor | None, limit: int) -> RunPage:
@@ -112,7 +108,7 @@ def listed_sessions(
 ) -> SessionPage:
     """Return sessions beyond a cursor, the latest first."""
     with context.reading() as snapshot:
-        view = _scope(snapshot, cast("RunQuery", query)).view
+        view = scope_of(cast("RunQuery", query), lambda: reads.last_run_ms(snapshot)).view
         rows = session_rows(snapshot, view, limit=limit, after=after)
         last = SessionCursor(rows[-1].last_ms, rows[-1].session) if len(rows) == limit else None
         return SessionPage(rows, last)

@@ -84,7 +84,7 @@ def summarise(columns: ArmColumns, *, earlier: Summary | None = None) -> Summary
     Summary
         Alpha, beta, mean, variance, limits and band of each arm.
     """
-    if earlier is not None and _same_arms(earlier.keys, columns.keys):
+    if earlier is not None and (earlier.keys is columns.keys or earlier.keys == columns.keys):
         known, rows = _patched(columns, earlier)
     else:
         alpha_micro = columns.base_alpha_micro + columns.success_micro
@@ -129,7 +129,3 @@ def _patched(columns: ArmColumns, earlier: Summary) -> tuple[IntervalTable, dict
             rows[name][:] = getattr(earlier, name)
             rows[name][changed] = values
     return known, rows
-
-
-def _same_arms(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
-    return first is second or first == second

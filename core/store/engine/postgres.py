@@ -382,7 +382,7 @@ class Connection(port.Connection):
         _, few = self._ask_all(
             [
                 (b"DECLARE %s NO SCROLL CURSOR FOR %s" % (name, _translated(sql)), values),
-                (_fetch(name, _ROWS_FIRST), ()),
+                (b"FETCH FORWARD %d FROM %s" % (_ROWS_FIRST, name), ()),
             ]
         )
         return self._fetched(name, few.fetchall())
@@ -394,7 +394,7 @@ class Connection(port.Connection):
             if len(rows) < n_requested:
                 break
             n_requested = min(n_requested * _ROWS_FIRST, _ROWS_AT_ONCE)
-            rows = self._ask(_fetch(name, n_requested)).fetchall()
+            rows = self._ask(b"FETCH FORWARD %d FROM %s" % (n_requested, name)).fetchall()
         self._waiting.append((b"CLOSE %s" % name, ()))
 
     def columns(self, sql: str, values: Sequence[Any] = ()) -> list[list[Any]]:
@@ -526,10 +526,6 @@ class Connection(port.Connection):
 def _settings(driver: psycopg.Connection[Any]) -> list[Query]:
     """Return what a transaction on this connection begins with."""
     return [(_SETTINGS[driver], ())] if driver in _SETTINGS else []
-
-
-def _fetch(name: bytes, n_rows: int) -> bytes:
-    return b"FETCH FORWARD %d FROM %s" % (n_rows, name)
 
 
 def _executed(driver: psycopg.Connection[Any], sql: bytes, values: Sequence[Any]) -> RawCursor[Any]:

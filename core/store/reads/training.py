@@ -139,7 +139,7 @@ def all_pairs(snapshot: Snapshot, training_filter: TrainingFilter) -> Iterator[l
     rows = snapshot.each(f"{_PAIR}{more} ORDER BY p.execution_no, p.layer_no", values)
     subjects = Subjects(snapshot)
     while part := list(islice(rows, AT_ONCE)):
-        yield subjects.judged([(0, *row[:2], *_UNSAID) for row in part], _by_key(part))
+        yield subjects.judged([(0, *row[:2], *_UNSAID) for row in part], {row[:2]: row for row in part})
 
 
 def _in_order(streams: Iterable[Iterator[_Row]]) -> Iterator[_Row]:
@@ -235,9 +235,9 @@ class Subjects:
         numbers = [one[1] for one in evaluations]
         first, last = min(numbers), max(numbers)
         if not self._is_dense or last - first >= _WORTH_READING * len(evaluations):
-            return _by_key(self._sought({one[1:3] for one in evaluations}))
+            return {row[:2]: row for row in self._sought({one[1:3] for one in evaluations})}
         near = self._snapshot.each(_PAIRS_NEAR, [first, last])
-        rows = _by_key(islice(near, _WORTH_READING * len(evaluations) + 1))
+        rows = {row[:2]: row for row in islice(near, _WORTH_READING * len(evaluations) + 1)}
         self._is_dense = len(rows) <= _WORTH_READING * len(evaluations)
         return rows if self._is_dense else self.pairs(evaluations)
 
@@ -248,10 +248,6 @@ class Subjects:
         connection, learner_id = self._snapshot.connection, self._snapshot.learner_id
         for layer_no, numbers in of_layer.items():
             yield from connection.rows_in(_PAIRS_OF_LAYER, [learner_id], numbers, [layer_no])
-
-
-def _by_key(rows: Iterable[_Row]) -> dict[tuple[int, int], _Row]:
-    return {row[:2]: row for row in rows}
 
 
 def texts_of_pair(snapshot: Snapshot, execution_no: int, layer_no: int) -> tuple[str | None, str | None]:

@@ -349,13 +349,9 @@ def counted(snapshot: Snapshot) -> Counted:
         {name: int(n) for name, n in runs},
         float(success or 0) / MICRO,
         float(failure or 0) / MICRO,
-        _last_ms(snapshot, _LAST_RUN),
-        _last_ms(snapshot, _LAST_IMPORT),
+        snapshot.scalar(int, _LAST_RUN, [snapshot.revision]),
+        snapshot.scalar(int, _LAST_IMPORT, [snapshot.revision]),
     )
-
-
-def _last_ms(snapshot: Snapshot, sql: str) -> int | None:
-    return snapshot.scalar(int, sql, [snapshot.revision])
 
 
 def last_run_no(snapshot: Snapshot) -> int:
