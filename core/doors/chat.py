@@ -55,7 +55,6 @@ _NO_CODE: Final = (
 _OUTCOMES: Final = {0.0: "rejected", 1.0: "accepted"}
 _SHOWN: Final = 5
 _SHOWN_CHARS: Final = 80
-_CODE_CHARS: Final = 8
 
 _FAILED: Final = {
     "reward": 'Reward failed for "{}"',
@@ -277,7 +276,7 @@ class _Bound(NamedTuple):
         """Return the code at a time; it proves no identity, because the right is checked again."""
         content = msgspec.json.encode((self.sender, *self.state, self.arms, at_s))
         digest = hmac.new(self.state[0].encode(), content, sha256).digest()
-        return b32encode(digest).decode()[:_CODE_CHARS]
+        return b32encode(digest).decode()[:8]
 
     def holds(self, code: str, now_s: int) -> bool:
         """Return whether a code was created for this reset within the last 5 minutes."""

@@ -13,7 +13,6 @@ from core.errors import TimedOut
 
 _T = TypeVar("_T")
 _MOST: Final = 32
-_IDLE_S: Final = 5.0
 
 
 class Threads:
@@ -69,7 +68,7 @@ class Threads:
         jobs, lock = self._jobs, self._lock
         while True:
             try:
-                job = jobs.get(timeout=_IDLE_S)
+                job = jobs.get(timeout=5.0)
             except Empty:
                 with lock:
                     if not jobs.empty():

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 _UNPAID: Final = "none paid"
 _SUCCESS: Final = {True: "✓ success", False: "× no success", None: "– unknown"}
-_CELL_CHARS: Final = 200
 
 
 def _between(one: Estimate | SuccessRate | None, form: str = ".4g") -> str:
@@ -78,7 +77,7 @@ def _notes(step: StepView) -> Iterator[str]:
 
 
 def _line(words: str | None) -> str:
-    return " ".join((words or "")[:_CELL_CHARS].split())
+    return " ".join((words or "")[:200].split())
 
 
 STEPS: Final[Table[StepView]] = Table(

@@ -75,7 +75,6 @@ TEST_SHARE: Final = 0.1
 MOST_LISTED: Final = 1_000
 MOST_RATERS: Final = 50
 """Maximum number of raters with a suggested weight, the busiest first."""
-_NAMES_KNOWN: Final = 4_096
 _LAYER_BITS: Final = 32
 _LABEL_CODES: Final = {label: code for code, label in enumerate(LABELS)}
 _REJECTED: Final = _LABEL_CODES["rejected"]
@@ -429,7 +428,7 @@ def _session(row: JudgedPair) -> str:
     return row.session or f"execution {row.execution}"
 
 
-@lru_cache(maxsize=_NAMES_KNOWN)
+@lru_cache(maxsize=4_096)
 def _name_of(session: str) -> int:
     text = f"session {session}".encode(errors="surrogatepass")
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True)

@@ -67,7 +67,6 @@ RESULT: Final = "result.json"
 _TRAJECTORY_FILE: Final = "trajectory.json"
 _AGENT: Final = "agent"
 _STEPS: Final = "steps"
-_BEGINNING_CHARS: Final = 16
 USER_AGENT: Final = "user-agent"
 _OF_TRIAL: Final = (RESULT, "config.json", f"{_AGENT}/{_TRAJECTORY_FILE}")
 _WITHOUT_REWARD: Final = """
@@ -558,7 +557,7 @@ def _beginning(steps: Iterable[_Step]) -> str:
         start.append((step.source, step.timestamp, message.text, calls))
         if step.source == "agent":
             break
-    return digest_of(msgspec.json.encode(start))[:_BEGINNING_CHARS]
+    return digest_of(msgspec.json.encode(start))[:16]
 
 
 def _step_of(path: Path) -> str | None:

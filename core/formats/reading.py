@@ -39,7 +39,6 @@ Piece = tuple[int, bytes | Damage]
 """One record's bytes with its number, or the reason why there are none."""
 _TOO_LARGE: Final = Damage("is too large, even without its long texts", "record")
 
-_MAX_KEY_BYTES: Final = 200
 _MOST_KEYS: Final = 1_000
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]', re.DOTALL)
 _HALVES: Final = re.compile(
@@ -141,7 +140,7 @@ def first_keys(start: bytes) -> Iterator[str]:
             if level == is_array:
                 return
         elif token == b":" and level == 1 + is_array:
-            yield key[1:-1][:_MAX_KEY_BYTES].decode(errors="replace")
+            yield key[1:-1][:200].decode(errors="replace")
             n_keys += 1
             if n_keys == _MOST_KEYS:
                 return

@@ -30,7 +30,6 @@ _MAX_LEVELS: Final = 24
 _STANDARD: Final = ("-", "/dev/stdin", "/dev/fd/0")
 _FIRST_BYTES: Final = 64 << 10
 _MAX_MEMBERS: Final = 100_000
-_NAME_CHARS: Final = 200
 
 
 class Spooled(NamedTuple):
@@ -199,7 +198,7 @@ def shown_name(name: str) -> str:
     'a b.jsonl'
     """
     text = name.encode("utf-8", "replace").decode()
-    shown = "".join(char if char.isprintable() else " " for char in text)[:_NAME_CHARS]
+    shown = "".join(char if char.isprintable() else " " for char in text)[:200]
     return shown if shown.strip() else "file without a name"
 
 

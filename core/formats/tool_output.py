@@ -23,7 +23,6 @@ from core.records.limits import MAX_LABEL_CHARS
 
 _KNOWN: Final = frozenset(("blocks", "reward", "finished", "metadata"))
 _CANONICAL: Final = msgspec.json.Encoder(order="deterministic")
-_MAX_EXTRA: Final = 20
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -72,7 +71,7 @@ def read_output(value: Mapping[str, Any]) -> Output:
         paid=paid_of(value.get("reward")),
         finished=finished,
         text="".join(map(_text, blocks)) if isinstance(blocks, list) else "",
-        extra=tuple(sorted({storable(name) for name in value if name not in _KNOWN}))[:_MAX_EXTRA],
+        extra=tuple(sorted({storable(name) for name in value if name not in _KNOWN}))[:20],
         meta_digest=None if metadata is None else digest_of_metadata(metadata, ends=finished),
     )
 

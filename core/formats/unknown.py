@@ -12,7 +12,6 @@ from core.formats.entries import Remark
 
 _NAMED: Final = 5
 _MOST_NAMES: Final = 100
-_NAME_CHARS: Final = 40
 _CALL: Final = re.compile(r"tool|func|call|command|action", re.IGNORECASE)
 _PLURAL: Final = re.compile(r"s(?= with|$)")
 _NO_CALL: Final = re.compile(r"result|response|output|return|error|reference|callout", re.IGNORECASE)
@@ -98,7 +97,7 @@ class Unknown:
 
 
 def _count(kinds: Counter[str], name: str) -> None:
-    name = name[:_NAME_CHARS]
+    name = name[:40]
     kinds[name if name in kinds or len(kinds) < _MOST_NAMES else "…"] += 1
 
 

@@ -53,7 +53,6 @@ _OWN: Final = frozenset(("reward", "example_id", "id"))
 _MEASURE: Final = re.compile(r"_calls$|_ms$|_tokens$|^num_|_turns$|_count$")
 _CALLS: Final = re.compile(r"_calls$")
 
-_TYPE_CHARS: Final = 80
 _ANY: Final = msgspec.json.Decoder()
 _TEXT: Final = msgspec.json.Decoder(str)
 _LISTED: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
@@ -262,7 +261,7 @@ def _type_of(error: bytes) -> str:
     if isinstance(content, dict):
         content = next((content[key] for key in ("error", "type", "name") if content.get(key)), "error")
     text = str(content).partition(":")[0].partition("(")[0].strip()
-    return text[:_TYPE_CHARS] or "error"
+    return text[:80] or "error"
 
 
 def results_of(path: Path) -> Path | None:

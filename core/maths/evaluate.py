@@ -28,7 +28,6 @@ from core.records.evaluation import (
 from core.records.javascript import trimmed
 
 _THRESHOLDS: Final = Thresholds()
-_MOST_KNOWN: Final = 65_536
 _SHARED: Final[tuple[Blocker, ...]] = ("missing_rubric_version", "missing_evaluator_identity")
 SFT_BLOCKERS: Final[tuple[Blocker, ...]] = (*_SHARED, "outcome_not_success", "score_below_sft_threshold")
 PREFERENCE_BLOCKERS: Final[tuple[Blocker, ...]] = (*_SHARED, "score_below_preference_threshold")
@@ -154,7 +153,7 @@ def grade(
     )
 
 
-@lru_cache(maxsize=_MOST_KNOWN)
+@lru_cache(maxsize=65_536)
 def known_grade(
     outcome: EvaluationOutcome,
     score: float | None,

@@ -45,7 +45,6 @@ _COUNT_ON: Final = (
     "ON CONFLICT (learner_id, environment_no, digest) DO UPDATE SET n = environment_task.n + excluded.n"
 )
 _ENCODER: Final = msgspec.json.Encoder()
-_DIGEST_BYTES: Final = 16
 BROKEN: Final = 2
 """Value of ``finished`` for an episode that an error ended. Its reward counts in no average."""
 Kind = tuple[int, str | None, str | None, str | None, str | None, int, str | None, str | None]
@@ -198,7 +197,7 @@ class Changes:
 
 
 def _digest(kind: Kind) -> str:
-    return blake2b(_ENCODER.encode(kind[1:]), digest_size=_DIGEST_BYTES).hexdigest()
+    return blake2b(_ENCODER.encode(kind[1:]), digest_size=16).hexdigest()
 
 
 def stored_kinds(facts: Facts) -> dict[tuple[int, str], Row]:

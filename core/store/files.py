@@ -20,7 +20,6 @@ _NETWORK_FILE_SYSTEMS: Final = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ncpfs", "ceph", "glusterfs", "lustre", "fuse.sshfs"}
 )
 _FILE_MODE: Final = 0o600
-_FOLDER_MODE: Final = 0o700
 _OTHERS: Final = 0o077
 _PARTIAL: Final = re.compile(r"\.armscope-partial-\d+-[0-9a-f]{8}")
 
@@ -109,7 +108,7 @@ def make_folder(folder: Path) -> None:
     """Make a folder, and those missing above it, for their owner alone; their names are on disk afterwards."""
     missing = [one for one in (folder, *folder.parents) if not os.path.lexists(one)]
     for one in reversed(missing):
-        one.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+        one.mkdir(mode=0o700, exist_ok=True)
     folder.mkdir(exist_ok=True)  # says what is wrong with what is there
     for one in missing:
         sync_names(one.parent)

@@ -40,7 +40,6 @@ _MARK: Final = "§"
 _WORD: Final = re.compile(r"[^\W_]+")
 _SPEAKER: Final = "kind"
 """Who speaks in a message of a transcript, which is none of its words."""
-_MAX_WORD_CHARS: Final = 40
 _MAX_WORDS_BYTES: Final = 400_000
 """PostgreSQL refuses a million; what is beyond is not found by the search."""
 _AT_ONCE: Final = 500
@@ -89,7 +88,7 @@ def words_of(text: str) -> list[str]:
     >>> words_of("Use web:search_pages, 3×")
     ['use', 'web', 'search', 'pages', '3']
     """
-    return [word[:_MAX_WORD_CHARS] for word in _WORD.findall(text.lower())]
+    return [word[:40] for word in _WORD.findall(text.lower())]
 
 
 def has_beginnings(text: str, words: Sequence[str]) -> bool:

@@ -33,7 +33,6 @@ from core.store.tables import insert_into
 from core.store.text_index import drop_indexed, index_step_texts, index_texts
 from core.store.transaction import Facts, Transaction
 
-_DIGEST_BYTES: Final = 16
 _HEAD: Final = 1
 """The only layer is the adapter's head."""
 _ADAPTER: Final = insert_into("adapter", "learner_id", "adapter_no", "uri", "name")
@@ -135,7 +134,7 @@ def instruction_digest(instruction: str | None) -> str:
         return ""
     plain = msgspec.json.decode(instruction)
     canonical = msgspec.json.encode(_whole(plain), order="deterministic")
-    return blake2b(canonical, digest_size=_DIGEST_BYTES).hexdigest()
+    return blake2b(canonical, digest_size=16).hexdigest()
 
 
 def is_same_text(one: str | None, other: str | None) -> bool:

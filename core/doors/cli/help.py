@@ -17,7 +17,6 @@ from core.explained.table import Field, Table
 _NEXT: Final = (
     "Read a topic: armscope help TOPIC. Help of a command: armscope help COMMAND. Or use your own words."
 )
-_MORE: Final = 4
 TOPICS: Final[Table[guide.Topic]] = Table(
     name=Field("topic", lambda one: one.name), words=Field("about", lambda one: one.words)
 )
@@ -125,7 +124,7 @@ def _by_words(line: typer.Context, query: str, inside: Sequence[guide.Match]) ->
 
 
 def _also(matches: Sequence[guide.Match]) -> list[str]:
-    return list(dict.fromkeys(f"armscope help {_path(one.section)}" for one in matches[:_MORE]))
+    return list(dict.fromkeys(f"armscope help {_path(one.section)}" for one in matches[:4]))
 
 
 def _path(section: guide.Section) -> str:

@@ -27,7 +27,6 @@ from core.records.selection import Selection
 _TURN: Final = "armscope/turn"
 _CODEX: Final = "x-codex-turn-metadata"
 """Members of ``_meta`` by which a client names the turn of its user."""
-_LABEL_CHARS: Final = 200
 _CLOSE_S: Final = 1.0
 
 
@@ -229,4 +228,4 @@ class ProxySession:
 
 
 def _label(text: str) -> str:
-    return text[:_LABEL_CHARS].replace("\0", " ")
+    return text[:200].replace("\0", " ")

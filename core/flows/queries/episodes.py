@@ -65,7 +65,6 @@ DESIGN_STEPS: Final = 50_000
 The first is for one environment, the second for each in a list. From a hundred episodes on, nine of ten planted flaws
 are detected.
 """
-_RUNS_SHOWN: Final = 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -392,7 +391,7 @@ def episode_runs(context: Context, uid: str) -> RunsOfEpisode:
     """Return at most 50 runs of an episode, and the part of arms in them."""
     with context.reading() as snapshot:
         numbers = runs_of_episode(snapshot, uid)
-        shown_here = numbers[:_RUNS_SHOWN]
+        shown_here = numbers[:50]
         arms = arms_in_runs(snapshot, shown_here)
         counts = zip(arms.keys, arms.n_in.tolist(), arms.n_used.tolist(), strict=True)
         parts = (ArmOfEpisode(arm=arm, n_in=n_in, n_used=n_used) for arm, n_in, n_used in counts)

@@ -23,7 +23,6 @@ FEWEST_OBSERVED: Final = 5
 """With fewer observations on a side, the page makes no claim."""
 _EXAMPLES: Final = 3
 _NEAR_DAYS: Final = 2
-_CHANGES_READ: Final = 1_000
 _HALF: Final = 0.5
 
 _ACTIONS: Final = frozenset(("import", "reset", "repair", "setting", "undo"))
@@ -162,7 +161,7 @@ def evidence(context: Context, arms: Sequence[str], since_ms: int) -> ChangeEvid
         hits={name: _hits(groups, part) for name, part in _PARTS.items()},
         changes=tuple(
             one
-            for one in changes(context, limit=_CHANGES_READ)
+            for one in changes(context, limit=1_000)
             if one.action in _ACTIONS and abs(one.at_ms - since_ms) <= near_ms
         ),
         new_models=tuple((name, at_ms) for name, at_ms in models[1:] if abs(at_ms - since_ms) <= near_ms),

@@ -73,8 +73,6 @@ OF_TRIAL: Final = "standing = 2"
 PRESENT: Final = "standing > 0"
 """SQL condition: the run is active, of a trial or not."""
 
-_CACHED_TEXTS: Final = 1_024
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Words:
@@ -173,7 +171,7 @@ def speaker(words: Words) -> Callable[[str], str]:
     """Return a function that replaces the marks by an engine's words, with a cache by text."""
     by_mark = {f"{{{name}}}": word for name, word in asdict(words).items()}
 
-    @lru_cache(maxsize=_CACHED_TEXTS)
+    @lru_cache(maxsize=1_024)
     def spoken(sql: str) -> str:
         for mark, word in by_mark.items():
             sql = sql.replace(mark, word)

@@ -102,7 +102,6 @@ _ROWS_COPIED: Final = 2_048
 """Thresholds in rows. From `_ROWS_COPIED` on an insert of new rows is a COPY, which waits for the server. Others
 are arrays, one statement per batch, sent ahead from `_ROWS_AHEAD` on.
 """
-_CACHED_TEXTS: Final = 2_048
 _MOST_WAITING: Final = 100
 """Maximum of waiting statements; the last of them sends all."""
 
@@ -184,7 +183,7 @@ _UNLIMITED: Final = (
 )
 
 
-@lru_cache(maxsize=_CACHED_TEXTS)
+@lru_cache(maxsize=2_048)
 def _translated(sql: str, kind: str = "") -> bytes:
     """Return a text in PostgreSQL's own form: numbered values, and one array of a ``kind`` for ``{}``.
 

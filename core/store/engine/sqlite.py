@@ -66,9 +66,7 @@ _CHECKED_ROWS: Final = 500
 _LOG_BYTES: Final = 1 << 20
 """Size limit of a folded log; without it its size would have no meaning."""
 _POOLED_READERS: Final = 8
-_PAGES_PER_REPORT: Final = 1_024
 _MAX_VARIABLES: Final = 500
-_CACHED_LISTS: Final = 1_024
 _ROWS_PER_STATEMENT: Final = 64
 _WIDE: Final = 10
 """Columns from which on rows are written one by one."""
@@ -247,7 +245,7 @@ class Connection(port.Connection):
         return int(n_pages) * int(page_bytes)
 
 
-@lru_cache(maxsize=_CACHED_LISTS)
+@lru_cache(maxsize=1_024)
 def _listed(sql: str, n_values: int) -> str:
     """A statement with places for so many values of its list."""
     return _spoken(sql).replace("{}", ",".join("?" * n_values))
@@ -650,7 +648,7 @@ def copy_into(
         translated(target, "write", unless=is_damage),  # nothing can be damaged yet but what is read
     ):
         copy.execute("PRAGMA journal_mode=MEMORY")  # nothing beside it that could be left behind
-        driver.backup(copy, pages=_PAGES_PER_REPORT, progress=report)
+        driver.backup(copy, pages=1_024, progress=report)
         copy.execute("PRAGMA journal_mode=DELETE")
 
 

@@ -42,7 +42,6 @@ from core.store.tables import leaving_out
 from core.store.transaction import Facts
 
 _SEARCHED: Final = 5_000
-_NEAR: Final = 3
 
 Condition = tuple[str, list[Any]]
 """SQL that begins with AND, and its values."""
@@ -94,7 +93,7 @@ def near_uids(facts: Facts, kind: Literal["layer", "execution"], uid: str) -> li
     known = facts.column(
         f"SELECT uid FROM {kind} WHERE learner_id = ? AND {ACTIVE} ORDER BY uid LIMIT {_SEARCHED}"
     )
-    return get_close_matches(uid.lower(), known, n=_NEAR, cutoff=0.7)
+    return get_close_matches(uid.lower(), known, n=3, cutoff=0.7)
 
 
 def layer_number(facts: Facts, named: str) -> int | None:

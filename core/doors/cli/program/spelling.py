@@ -34,7 +34,6 @@ _METAVARS: Final[Mapping[str, str]] = {
 }
 """Usual metavar of an option, by the name of its field."""
 _PLAIN: Final = re.compile(r"[\w./:@%+,=-]+", re.ASCII)
-_MOST: Final = 200
 
 
 def words(verb_name: str, field: str) -> str:
@@ -177,7 +176,7 @@ def _candidates(line: typer.Context, incomplete: str, query: str) -> list[str]:
             names = getattr(contexts, query)(context)
     except ArmscopeError:
         return []
-    return [name for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name)][:_MOST]
+    return [name for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name)][:200]
 
 
 def complete_bash(app: typer.Typer) -> None:

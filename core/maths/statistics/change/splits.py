@@ -25,7 +25,6 @@ MIN_AFTER: Final = 5
 MIN_CHANGE: Final = 0.1
 """Least change of the mean. With many observations a change of a hundredth is sure, but needs no attention."""
 
-_MOST_SUSPECTS: Final = 200
 
 _MAY_COUNT: Final = 4.0
 """Twice the log-likelihood ratio under which no exact test is worth its time: none would be below .01."""
@@ -91,7 +90,7 @@ class Splits:
         """
         prob = least_prob(self, self.prob)
         rows = named(prob)
-        return np.sort(rows[np.argsort(prob[rows], kind="stable")][:_MOST_SUSPECTS])
+        return np.sort(rows[np.argsort(prob[rows], kind="stable")][:200])
 
 
 def splits(columns: ArmColumns, sums: RecentDays) -> Splits:
