@@ -55,15 +55,16 @@ def array_of(kind: object, values: Sequence[float | None]) -> Floats | Ints:
 
 
 def _left_out() -> Any:  # noqa: ANN401 - an array
-    """Return a column that was left out: it has the ``value`` of its field's metadata in every row."""
-    return np.zeros(0)
+    """Return no column: it gets the ``value`` of its field's metadata in every row."""
+    return ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Columns:
     def __post_init__(self) -> None:
         for one in fields(self):
-            if "value" in one.metadata and len(getattr(self, one.name)) != len(self):
+            column = getattr(self, one.name)
+            if "value" in one.metadata and (type(column) is tuple or len(column) != len(self)):
                 object.__setattr__(self, one.name, np.full(len(self), one.metadata["value"]))
 
     def __len__(self) -> int:
