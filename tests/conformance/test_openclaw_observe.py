@@ -1,4 +1,4 @@
-"""From a run to observations in mode ``openclaw``: detection and guard together."""
+"""Detection and guard in mode ``openclaw``: arm by arm, and from a run to observations."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Any, Final
 import pytest
 
 from core.detect import detect
+from core.errors import InvalidArm
 from core.maths.observe import guard, observe, outcome_arms, reward_of_flag
 from core.records.arm import Arm
 from core.records.observation import OUTCOME_REWARDS
 from core.records.run import Call, Inventory, Phase, Run
 from tests.conformance import rules
 from tests.conformance.arm_ids import is_arm_id
-from tests.conformance.vectors import Deviation, Vector, compare, each_of, load
+from tests.conformance.vectors import ABSENT, Case, Deviation, Vector, compare, each_of, load
 
 _CONTEXT: Final = "context"
 
@@ -78,3 +79,36 @@ def test_a_configuration_without_a_phase_is_passive(config: dict[str, Any] | Non
     assert _observed({**asked, "config": {"phase": "active"}}) == {"tool:fs:Read": 1}
     del asked["config"]
     assert _observed(asked) == {}
+
+
+def _is_no_arm(case: Case) -> bool:
+    given = case.vector.input
+    return given["armType"] != "memory" and not is_arm_id(given["armId"])
+
+
+_FALLBACKS: Final = (
+    Deviation(rules.NO_ARM, "Such an id is refused before anything is looked for.", _is_no_arm),
+)
+
+
+@each_of(load("openclaw_reference"))
+def test_an_arm_is_recognised_where_openclaw_recognises_it(vector: Vector) -> None:
+    compare(vector, {"referenced": _referenced(vector.input)}, {"referenced": vector.output}, _FALLBACKS)
+
+
+def _referenced(given: dict[str, Any]) -> object:
+    try:
+        arm = _arm(given)
+    except InvalidArm:
+        return ABSENT
+    calls = tuple(Call(name=made["toolName"], metadata=made.get("meta") or "") for made in given["toolMetas"])
+    inventory = Inventory(kind="declared", arms=(arm,))
+    run = Run(uid="r", inventory=inventory, calls=calls, texts=tuple(given["assistantTexts"]))
+    return detect(run, "openclaw").referenced[0]
+
+
+def _arm(given: dict[str, Any]) -> Arm:
+    """A memory's label is its content here, no matter what its id makes of it."""
+    if given["armType"] == "memory":
+        return Arm(key="memory:notes:one", content=given["armLabel"])
+    return Arm(key=given["armId"])

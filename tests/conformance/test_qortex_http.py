@@ -1,4 +1,4 @@
-"""qortex's paths over HTTP answer as qortex does, but for what our rules decide otherwise."""
+"""qortex's paths over HTTP answer as qortex does, and its metrics have its names, but for what our rules decide."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http.foreign import ROUTES
 from core.doors.service import Service
 from core.errors import ArmscopeError, InvalidInput
+from core.flows import queries
 from tests.conformance.qortex_calls import (
     LAST,
     OPERATOR,
@@ -33,6 +34,8 @@ from tests.conformance.qortex_calls import (
     with_last,
 )
 from tests.conformance.vectors import Vector, load
+from tests.conftest import VECTORS
+from tests.doors.http.test_metrics import SEVEN
 
 Request = Mapping[str, Any]
 _NAMES: Final = {"sessions/start": "session_start", "sessions/end": "session_end"}
@@ -40,6 +43,7 @@ _NAMES: Final = {"sessions/start": "session_start", "sessions/end": "session_end
 _A: Final = {"learner": "o", "arm_id": "a"}
 _CANDIDATES: Final = [{"id": "a"}, {"id": "b"}]
 _ERROR: Final = {"error": "words that are free"}
+CONTRACT = VECTORS.parent / "contracts" / "qortex_metrics.json"
 
 
 def _unrecorded(name: str, *exchanges: tuple[str, str, object, int, object]) -> Any:  # noqa: ANN401 - a parameter
@@ -222,3 +226,13 @@ def test_what_openclaws_client_asks_is_accepted(
                 assert renamed(request) != request, f"{vector.id} {asked}: {answer.body!r}"
                 assert not is_renamed, f"{vector.id} {asked}: {answer.body!r}"
                 tally["ids"] += 1
+
+
+def test_the_seven_are_the_contracts() -> None:
+    """That each of them is told so is tested beside the door."""
+    said = json.loads(CONTRACT.read_text(encoding="utf-8"))["metrics"]
+    assert {
+        one["name"]: (one["type"].removeprefix("MetricType.").lower(), tuple(one["labels"])) for one in said
+    } == SEVEN
+    (buckets,) = [one["buckets"] for one in said if one["buckets"]]
+    assert list(queries.BUCKETS) == buckets

@@ -1,36 +1,49 @@
-"""Sentences: what may be claimed, and what may not."""
+"""Sentences: what may be claimed and what may not, and rows of the attention list."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 import msgspec
 import numpy as np
 import pytest
 
 from core.columns import ArmDays
+from core.flows import queries
+from core.flows.context import Context
+from core.flows.learn import record_all
 from core.flows.queries import ArmPath, Inclusion, UnreadArm, UnreadReport
+from core.maths.statistics.change import Cause, CauseKind, Shift
 from core.maths.statistics.confidence import UNREACHABLE
 from core.maths.statistics.inclusion import Chance
+from core.maths.statistics.overview import Attention, SilentFeed, attention_of_causes
 from core.maths.statistics.path import path
 from core.maths.statistics.savings import Savings, savings
 from core.records.arm_summary import ArmVersions
+from core.records.times import DAY_MS
 from dashboard import wording
 from dashboard.sentences import arm as arm_sentences
 from dashboard.sentences import confidence as confidence_sentences
 from dashboard.sentences import gain
 from dashboard.sentences import inclusion as inclusion_sentences
+from dashboard.sentences import overview as overview_sentences
 from dashboard.sentences import savings as sentences
 from dashboard.sentences.data import data
 from dashboard.sentences.overview import bands
 from tests.dashboard.test_judgement import JUDGED
 from tests.dashboard.test_judgement import said as _said
+from tests.worlds import a_run
 from tests.worlds.usage import Counted, billed, group, sessions_of, tossed, usage_of
 
 NOT_OFFERED = Chance(
     chance=None, standard_error=None, break_even_mean=None, no_break_even="not_offered", n_offering=0
 )
+AT_MS: Final = 20_500 * DAY_MS
+"""16 February 2026."""
+SLACK: Final = SilentFeed(kind="channel", name="slack", days=12, expected=192.4, since_ms=AT_MS)
+MARA: Final = SilentFeed(kind="importer", name="mara", days=12, expected=1.2, since_ms=AT_MS)
 
 
 def test_runs_without_an_import_were_recorded_directly() -> None:
@@ -272,3 +285,94 @@ def test_the_note_under_the_table_counts_arms_without_a_chance() -> None:
         inclusion_sentences.chances_note(seen, ["tool:a:a", "tool:a:b"])
         == f"{told} No bar: not offered in these runs (1 arm)."
     )
+
+
+def shift(name: str, *, fell: bool = True) -> Shift:
+    before, after = (0.6, 0.3) if fell else (0.3, 0.6)
+    return Shift(
+        arm=f"tool:other:{name}",
+        since_ms=AT_MS,
+        mean_before=before,
+        mean_after=after,
+        n_before=100,
+        n_after=50,
+        prob=1e-6,
+    )
+
+
+FELL: Final = tuple(shift(name) for name in "abc")
+
+
+def cause(kind: CauseKind, shifts: tuple[Shift, ...] = FELL, name: str = "") -> Attention:
+    made = Cause(
+        kind=kind,
+        shifts=shifts,
+        since_ms=AT_MS,
+        of="" if not name else "model" if kind == "new_model" else "channel",
+        name=name,
+        before=0.1,
+        after=0.6,
+    )
+    (row,) = attention_of_causes([made])
+    return row
+
+
+def stopped(*feeds: SilentFeed) -> Attention:
+    return Attention(kind="feed_silent", severity="warning", count=12, since_ms=AT_MS, feeds=feeds)
+
+
+ROWS: Final = {
+    "one day, all fell": (
+        cause("fell_together"),
+        "3 arms fell on one day, 16 Feb",
+        "the work, the agent or a detector changed; mean 0.30 since, 0.60 before: a, b and c",
+    ),
+    "one day, some rose": (
+        cause("fell_together", (*FELL, shift("d", fell=False))),
+        "4 arms changed on one day, 16 Feb",
+        "the work, the agent or a detector changed; 3 fell and 1 rose: a, b, c and 1 more",
+    ),
+    "a new model": (
+        cause("new_model", name="m2"),
+        "Model m2 is new since 16 Feb",
+        "60% of the runs; of 3 arms, 3 fell: a, b and c",
+    ),
+    "another mix": (
+        cause("mix_changed", name="chat"),
+        "The mix changed: channel chat 10% → 60% of the runs",
+        "since 16 Feb; 3 arms moved with it, but not within a channel or model: a, b and c",
+    ),
+    "a mix with runs of no channel": (
+        cause("mix_changed", FELL[:1], name=""),
+        "The mix changed: channel unknown 10% → 60% of the runs",
+        "since 16 Feb; 1 arm moved with it, but not within a channel or model: a",
+    ),
+    "a channel that stopped": (
+        stopped(SLACK),
+        "No run of channel slack for 12 days",
+        "192 runs were expected since 16 Feb; others still arrive",
+    ),
+    "an importer that stopped": (
+        stopped(MARA),
+        "No import of importer mara for 12 days",
+        "1 import was expected since 16 Feb; others still arrive",
+    ),
+    "an importer with two imports due": (
+        stopped(SilentFeed(kind="importer", name="jo", days=12, expected=2.4, since_ms=AT_MS)),
+        "No import of importer jo for 12 days",
+        "2 imports were expected since 16 Feb; others still arrive",
+    ),
+    "no run at all": (
+        Attention(kind="silent", severity="warning", count=252, since_ms=AT_MS),
+        "No run for 252 days",
+        "the newest ended 16 Feb 2026 00:00; do data still arrive?",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_row_says_what_happened_and_how_it_is_known(name: str, context: Context) -> None:
+    row, claim, evidence = ROWS[name]
+    record_all(context, [a_run("r0")])
+    words = overview_sentences.attention(row, queries.savings(context), min_pulls=5, year_of_ms=AT_MS)
+    assert (words.claim, words.evidence) == (claim, evidence)

@@ -1,4 +1,4 @@
-"""Several people at one process: no one is shown an answer that was kept for someone who may see more."""
+"""Several people at one process: no one is shown an answer of other rights, or one that was overtaken."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from core.flows.queues import add_queue
 from core.flows.review import next_item
 from core.records.actor import Actor, Grant
 from core.records.review import QueueAsks
+from dashboard.reading import Cache
 from tests.dashboard.conftest import Open, texts, unfold
 from tests.dashboard.worlds import keys, world
 
@@ -63,3 +64,16 @@ def test_a_role_that_was_taken_away_is_gone_in_the_next_rerun(
     page.run()
     assert "tool:fs:t0" not in shown(page)
     assert any("needs one of the roles" in text for text in texts(page))
+
+
+def test_an_answer_that_was_overtaken_is_given_but_not_kept() -> None:
+    cache, revision = Cache(bound=4), [1]
+
+    def ask() -> str:
+        revision[0] += 1  # someone writes while the question is asked
+        return f"of revision {revision[0]}"
+
+    assert cache.get(1, ask, still=lambda: revision[0] == 1) == "of revision 2"
+    assert len(cache) == 0
+    assert cache.get(1, lambda: "of revision 1") == "of revision 1"
+    assert cache.get(1, lambda: "another") == "of revision 1"
