@@ -137,9 +137,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Located:
 
 @pytest.fixture(autouse=True, scope="module")
 def own_garbage() -> None:
-    """What the modules before have left stays too, see `pytest_collection_finish`: of a benchmark among thousands of
-    tests five sixths went into looking through it.
-    """
+    """Keep what the modules before have left: to look through it took five sixths of a benchmark's time."""
     keep_what_there_is()
 
 
@@ -238,9 +236,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 @contextmanager
 def _compiled_once(config: pytest.Config) -> Iterator[None]:
-    """Where nothing is compiled yet one worker finds the tests before the others: two thirds of that is compiling
-    what is imported, and they begin with the same.
-    """
+    """Let one worker find the tests first if nothing is compiled: two thirds of that is compiling imports."""
     if not getattr(config, "workerinput", {}).get(_COMPILES):
         yield
         return

@@ -18,7 +18,7 @@ from core.flows.trials.plan import read_trial
 from core.installed.answer import machine_inventory
 from core.installed.prune import WAYS, Prune, Wish, pruned
 from core.installed.settings_file import make, records, take_back, undone, values_of
-from tests.doors.test_cli import Shell, document, error, shell
+from tests.doors.conftest import Shell, document, error, shell
 from tests.flows.test_trials import results_of
 from tests.test_inventory import DAY_MS, NOW_MS, PlannedSession, put, quarter, write_session, write_skill
 from tests.test_settings_files import Settings, write_file

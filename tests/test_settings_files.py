@@ -1,7 +1,4 @@
-"""Edits of made-up settings files: nothing is lost, nothing leaks, and an undo brings back each byte.
-
-The test makes a text and its values from the same draw. So each expected value is the test's own.
-"""
+"""Edits of made-up settings files: nothing is lost, nothing leaks, and an undo brings back each byte."""
 
 from __future__ import annotations
 

@@ -1,14 +1,11 @@
-"""Questions of readers: each is answered by ``armscope help`` and found by the search of the page Help.
-
-Both doors take the first match of `guide.search`. The table lists questions by their own words, in several wordings.
-"""
+"""Questions of readers, in several wordings: ``armscope help`` and the search of the page Help answer each."""
 
 from __future__ import annotations
 
 import pytest
 
 from core import guide
-from tests.doors.test_cli import Shell, document, error, shell
+from tests.doors.conftest import Shell, document, error, shell
 
 __all__ = ["shell"]
 

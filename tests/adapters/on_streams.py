@@ -1,7 +1,4 @@
-"""Streamed answers of SDKs as their own objects, run by `test_frameworks` in environments of their own.
-
-Each says "Let me see." and calls ``search``, with 20 tokens of input and 5 of output.
-"""
+"""Streamed answers of SDKs as their objects, in own environments: "Let me see.", then ``search``; 25 tokens."""
 
 from __future__ import annotations
 

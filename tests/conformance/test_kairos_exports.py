@@ -1,7 +1,4 @@
-"""Training exports against recorded outputs of KAIROS, the program whose formats they have.
-
-They are rewarded pairs, samples to fine-tune on, and preference pairs, as items and as lines of bytes.
-"""
+"""Training exports (rewarded pairs, samples, preference pairs; items and bytes) against outputs of KAIROS."""
 
 from __future__ import annotations
 

@@ -66,9 +66,7 @@ def _observed(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _phase(config: dict[str, Any]) -> Phase:
-    """OpenClaw observes where its configuration says ``active``; one that names no phase is passive. A learner of
-    ours has a phase of its own, active unless told else, and reads no such configuration.
-    """
+    """OpenClaw observes where its configuration says ``active``; a learner of ours has a phase of its own."""
     return "active" if config.get("phase") == "active" else "passive"
 
 

@@ -1,7 +1,4 @@
-"""How often each arm is selected, over as many draws as qortex was asked for.
-
-Two samples are compared, so a frequency may differ by four standard errors of both together.
-"""
+"""Frequency of each arm's selection, within four standard errors of both over as many draws as qortex had."""
 
 from __future__ import annotations
 

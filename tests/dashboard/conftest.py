@@ -39,9 +39,7 @@ _WITH_OPTIONS: Final = ("radio", "button_group")
 
 @pytest.fixture(scope="package", autouse=True)
 def components_looked_for_once() -> Iterator[None]:
-    """For each app under test Streamlit reads what is stated of every package installed, which takes it longer than
-    most pages; a server does it once.
-    """
+    """Streamlit reads once, as on a server, what is stated of packages: for each page it takes too long."""
     with pytest.MonkeyPatch.context() as patching:
         found = cache(manifest_scanner.scan_component_manifests)
         patching.setattr(manifest_scanner, "scan_component_manifests", found)

@@ -25,9 +25,7 @@ from tests.doors.test_alerting import watching
 
 
 async def _delays(*, promptly: bool) -> set[tuple[str, bool]]:
-    """Whether small messages are held back, of answers and over a web socket, on a listening socket made as Streamlit
-    makes it.
-    """
+    """Return whether a socket made as Streamlit makes it delays small messages, of answers and over a web socket."""
     found: set[tuple[str, bool]] = set()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:

@@ -59,15 +59,13 @@ from core.records.learner import DEFAULT_SEEDS, LearnerSettings
 from core.records.run import Call
 from core.spool import Spool
 from tests.conftest import ROOT
+from tests.doors.conftest import Shell, document, error
 from tests.doors.front import AWAY, Front, Mode
 from tests.doors.http.test_served import served
-from tests.doors.test_cli import Shell, document, error, shell
 from tests.doors.test_webhook import receiving
 from tests.terminal import warm
 from tests.waiting import until
 from tests.worlds import context_at
-
-__all__ = ["shell"]
 
 TOOLS: list[dict[str, Any]] = [{"name": name, "input_schema": {}} for name in ("search", "fetch", "Read")]
 QUICK: dict[str, Any] = {"connect_s": 0.2, "select_s": 0.3, "record_s": 0.3}

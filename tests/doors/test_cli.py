@@ -9,24 +9,23 @@ import shlex
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from core import guide
-from core.doors.cli import main
 from core.doors.cli.program import groups
 from core.doors.verbs import VERBS
 from core.flows.learn import record
 from core.store.schema import HEAD
 from tests.conftest import ROOT
+from tests.doors.conftest import RUN, A, Shell, document, error
 from tests.doors.test_verbs import PYTHON, line_of
 from tests.formats.builders import lines
 from tests.guide import command_tree
 from tests.terminal import warm
-from tests.worlds import a_run, context_at, empty_database
+from tests.worlds import a_run, context_at
 
 NO_VERBS = {
     *(
@@ -48,17 +47,6 @@ NO_VERBS = {
 """Commands of a dashboard, of the file beneath a context, of several verbs, or of a report."""
 
 COMMANDS = {line_of(one)[0] for one in VERBS if one.name not in PYTHON} | NO_VERBS
-
-A = "tool:other:a"
-RUN = {
-    "kind": "run",
-    "uid": "r1",
-    "arms": [A, "tool:other:b"],
-    "calls": ["a"],
-    "ended_at_ms": 1_790_000_000_000,
-}
-
-Shell = Callable[..., tuple[int, str, str]]
 
 BAD: dict[str, tuple[tuple[str, ...], int, str]] = {
     "hostile arm id": (("reward", "tool:x:a\x1b[31m", "1", "--create"), 1, "invalid_arm"),
@@ -109,50 +97,6 @@ WRONG_NUMBERS: list[tuple[list[str], int, str, str]] = [
     *(([value], 2, "usage", f"got {value!r}") for value in ("1_0", "0_1", "abc", "")),
     *(([value], 2, "usage", f"can't be negative, got {value}") for value in ("-1", "-.5", "-0.1")),
 ]
-
-
-@pytest.fixture
-def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """A command in this process: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ARMSCOPE_DATABASE", str(tmp_path / "a.db"))
-    monkeypatch.setenv("HOME", str(tmp_path))  # whatever agents keep on this machine
-    monkeypatch.delenv("ARMSCOPE_LEARNER", raising=False)
-    (tmp_path / "a.db").write_bytes(empty_database())
-
-    def run(*arguments: str | Path) -> tuple[int, str, str]:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return ended.value.code, out, err
-
-    return run
-
-
-@pytest.fixture
-def filled(shell: Shell, tmp_path: Path) -> Shell:
-    (tmp_path / "runs.jsonl").write_bytes(lines([RUN, {**RUN, "uid": "r2", "calls": []}]))
-    assert shell("import", tmp_path / "runs.jsonl")[0] == 0
-    return shell
-
-
-def document(found: tuple[int, str, str], code: int = 0) -> Any:  # noqa: ANN401 - whatever JSON it is
-    """The one JSON document of an answer, and nothing beside it."""
-    got, out, err = found
-    assert (got, err) == (code, ""), found
-    return json.loads(out)
-
-
-def error(found: tuple[int, str, str], code: int, kind: str) -> dict[str, Any]:
-    answer: dict[str, Any] = document(found, code)
-    assert list(answer) == ["ok", "error", "code", "next"]
-    assert answer["ok"] is False
-    assert answer["code"] == kind
-    assert answer["error"]
-    assert answer["next"]
-    return answer
 
 
 # Keys

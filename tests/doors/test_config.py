@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 from core.doors.cli.config import VARIABLES
-from tests.doors.test_cli import Shell, document, shell
+from tests.doors.conftest import Shell, document
 from tests.guide import command_tree
-
-__all__ = ["shell"]
 
 
 def options(command: str) -> dict[str, Any]:

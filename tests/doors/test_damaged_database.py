@@ -18,10 +18,8 @@ from core.flows.context import Context
 from core.flows.learn import reward
 from core.records.actor import Actor
 from core.store.store import Store
-from tests.doors.test_cli import Shell, document, shell
+from tests.doors.conftest import Shell, document
 from tests.engine import file_database
-
-__all__ = ["shell"]
 
 PAGE = 4096
 N_ACTS = 30

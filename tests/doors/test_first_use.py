@@ -24,12 +24,11 @@ from core.errors import InvalidSetting
 from core.version import __version__
 from dashboard import commands
 from tests.conftest import ROOT
-from tests.doors.test_cli import COMMANDS, RUN, A, Shell, document, error, filled, shell
+from tests.doors.conftest import RUN, A, Shell, document, error
+from tests.doors.test_cli import COMMANDS
 from tests.engine import file_database
 from tests.formats.builders import lines
 from tests.terminal import script, warm
-
-__all__ = ["filled", "shell"]
 
 READING = (
     ("status",),

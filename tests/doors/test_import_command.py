@@ -10,12 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.doors.test_cli import Shell, document, filled, shell
+from tests.doors.conftest import Shell, document
 from tests.doors.test_erase_command import Terminal
 from tests.formats.builders import lines, put
 from tests.formats.test_pi_session import Session, call
-
-__all__ = ["filled", "shell"]
 
 PI = Session().prompt().reply(call("read")).prompt().reply(call("bash"))
 

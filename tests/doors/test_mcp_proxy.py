@@ -34,12 +34,11 @@ from core.errors import InvalidSetting, StoreBusy
 from core.settings import Settings
 from tests.bench.servers import free_port
 from tests.conftest import ROOT
+from tests.doors.conftest import Shell
 from tests.doors.front import Front
 from tests.doors.http.test_served import served
-from tests.doors.test_cli import Shell, shell
 from tests.worlds import context_at
 
-__all__ = ["shell"]
 pytestmark = pytest.mark.anyio
 Document = dict[str, Any]
 RAW = ROOT / "tests" / "doors" / "raw_mcp.py"

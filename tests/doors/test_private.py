@@ -14,12 +14,11 @@ from core.flows import queries
 from core.flows.learn import record
 from core.store.store import Store
 from dashboard import commands
-from tests.doors.test_cli import RUN, A, Shell, document, shell
+from tests.doors.conftest import RUN, A, Shell, document
 from tests.engine import kept_in
 from tests.formats.builders import lines
 from tests.worlds import a_run, context_at
 
-__all__ = ["shell"]
 assert callable(commands.report), "the command is known once its module is imported"
 
 

@@ -10,9 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.doors.test_cli import A, Shell, document, filled, shell
-
-__all__ = ["filled", "shell"]
+from tests.doors.conftest import A, Shell, document
 
 B = "tool:other:b"
 

@@ -1,7 +1,4 @@
-"""The rules once more, as plainly as they can be said: every answer folds all facts from the beginning.
-
-Written without a look at the store, to be held against it. Slow on purpose.
-"""
+"""The rules once more, plain and slow: every answer folds all facts from the beginning, and no look at the store."""
 
 from __future__ import annotations
 

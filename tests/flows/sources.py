@@ -55,10 +55,7 @@ def recounted(
     *,
     wanted: Callable[[int, int | None], bool] = lambda _run_no, _at_ms: True,
 ) -> dict[str, Parts]:
-    """Fold every row, one by one, without a sum in SQL; at a time by full hours, as the rollups are.
-
-    Only rows about ``wanted`` runs count, by number (0: about none) and time.
-    """
+    """Fold every row one by one, by full hours; only rows about ``wanted`` runs, by number (0: none)."""
 
     def rows(sql: str) -> list[Row]:
         return snapshot.connection.rows(sql, [snapshot.learner_id])

@@ -1,9 +1,4 @@
-"""Arms by name in a learner: counts of their own, and no part of the posterior.
-
-* import(A), then import(A + B) = import(A + B), with the state of each arm in each run
-* importing twice = importing once
-* the posterior counts inclusions in full only
-"""
+"""Arms by name in a learner: imports keep their laws, the counts are their own, and no part of the posterior."""
 
 from __future__ import annotations
 

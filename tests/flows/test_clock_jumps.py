@@ -1,6 +1,4 @@
-"""Clock jumps: whatever was stored by a clock that ran ahead delays nothing once the clock is right, and a clock that
-steps back a little ends nothing early.
-"""
+"""Clock jumps: what a clock that ran ahead stored delays nothing later, and a small step back ends nothing early."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The machine of all acts, with compacting among them: every answer that compacting promises to keep is the same.
-
-The model keeps every run. A compacted run changes no more, and acts that need it are refused.
-"""
+"""The machine of all acts with compacting: the model keeps every run, and acts on a compacted one are refused."""
 
 from __future__ import annotations
 

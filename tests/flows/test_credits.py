@@ -1,8 +1,4 @@
-"""Credits of episodes: dealt by a rule, one in force, taken back whole, and never more than what stands.
-
-A credit is what was decided then: what happens to its episode afterwards leaves it as it is, until the episode stands
-no more.
-"""
+"""Credits of episodes: dealt by a rule as decided then, one in force, taken back whole, and never too much."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""A machine that judges, revises, undoes, redoes, resets and imports in any order, and a plain model beside it.
-
-After each step every posterior and every layer's quality is what the model folds from the beginning; at the end
-verify is clean.
-"""
+"""A machine that judges, revises, undoes, redoes, resets and imports in any order, beside a plain model."""
 
 from __future__ import annotations
 

@@ -327,9 +327,7 @@ def test_layers_are_listed_with_their_heads_and_bare_ones_apart(tmp_path: Path) 
 
 
 def panel(folder: Path, *, careless: bool) -> World:
-    """Sixty runs judged by three people and a model that know what is right nine times in ten, or one who waves all
-    through.
-    """
+    """Sixty runs judged by three people and a model, right nine times in ten, or by one who waves all through."""
     rng = np.random.default_rng(11)
     context = context_at(folder / "panel.db")
     record_all(context, [a_run(f"r{number}") for number in range(60)])

@@ -1,9 +1,4 @@
-"""Importing is learning facts, not doing things: growing, repeating and undoing imports keep these laws.
-
-* import(A), then import(A + B) = import(A + B)
-* importing twice = importing once
-* undoing an import = never having imported it
-"""
+"""Importing is learning facts: growing, repeated and undone imports come to the same as one or none."""
 
 from __future__ import annotations
 

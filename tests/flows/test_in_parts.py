@@ -1,8 +1,4 @@
-"""Imports that are told in parts: no one sees them until they stand, and then they are as if told at once.
-
-The machine does whatever can be done between the parts, and the plain model of the rules is told of an import only
-when it stands.
-"""
+"""Imports in parts, between whatever else can be done: no one sees them until they are whole, then as if at once."""
 
 from __future__ import annotations
 
@@ -27,9 +23,11 @@ from core.flows.corrections import note, redo, reset, undo
 from core.flows.export import export_file
 from core.flows.importing import ImportAnswer, import_files
 from core.flows.importing.files import ImportSteps, import_in_steps
+from core.flows.importing.reading import LineQueue, QueuedLine
 from core.flows.learn import record, reward
 from core.flows.settings import change
 from core.formats import open_sources
+from core.records.episode import Episode, Step
 from core.records.run import Unit
 from core.records.times import HOUR_MS
 from tests.engine import named
@@ -271,3 +269,20 @@ def test_real_runs_are_the_same_in_parts(
     twins.take(shared_data / name, unit)
     twins.do(lambda context: undo(context, "import-1"))
     twins.check()
+
+
+def line(number: int) -> QueuedLine:
+    steps = (Step(number=0, name="look", reward=0.1), Step(number=1, reward=1.0, finished=True))
+    return QueuedLine("a.jsonl", number // 4, Episode(uid=f"e{number}", environment="sums", steps=steps))
+
+
+@pytest.mark.parametrize("as_read_bytes", [0, 300, 1 << 20])
+def test_lines_come_out_as_they_went_in_as_often_as_they_are_told(as_read_bytes: int) -> None:
+    """None of them, some and all of them stay as they were read."""
+    told = [line(number) for number in range(10)]
+    with closing(LineQueue(as_read_bytes=as_read_bytes)) as lines:
+        for one in told:
+            lines.add(one)
+        for _ in range(2):
+            lines.rewind()
+            assert [one for stretch in range(3) for one in lines.of(stretch)] == told

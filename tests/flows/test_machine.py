@@ -1,8 +1,4 @@
-"""A machine that does whatever can be done, in any order, and the plain model of the rules beside it.
-
-After each step every posterior is what the model folds from the beginning, bit for bit; at the end verify is
-clean. Unlike the random histories it shrinks what fails to a few steps that can be read.
-"""
+"""A machine that does whatever can be done, in any order: posteriors are those of a plain model, bit for bit."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Observations of weight below 1 add their weight to the pulls: what counts pulls takes the whole part of the sum.
-
-Whatever is done to them, undone, reset and told again, in `tests/flows/test_machine.py`.
-"""
+"""Observations of weight below 1 add their weight to the pulls: what counts pulls takes the whole part of the sum."""
 
 from __future__ import annotations
 

@@ -263,10 +263,7 @@ PRICED: Final[dict[str, Callable[[int, str], bytes]]] = {
 def test_files_that_come_again_in_any_order_change_nothing(
     made: str, texts: list[str], n_first: int, again: list[set[int]], *, in_parts: bool
 ) -> None:
-    """Whatever other costs came since; and to undo an import leaves those of the imports before it.
-
-    Of several lines about one arm in one act only the last is remembered.
-    """
+    """Also of costs: an undone import leaves those before it, and of several lines of one act the last counts."""
     n_first = 1 if made == "own" else n_first
     with TemporaryDirectory() as folder:
         context = context_at(Path(folder) / "a.db")
@@ -337,10 +334,7 @@ def _played_rollout(task: int, tool: str, text: str, *, failed: bool, empty: boo
 
 @st.composite
 def _resumed(draw: st.DrawFn, name: str) -> list[list[Json]]:
-    """States of an evaluation: in each later one some failed rollouts are done again, which may fail again.
-
-    The first rollout of each evaluation is good, so that its states show which evaluation they are of.
-    """
+    """States of an evaluation: later ones do failed rollouts again, after a good one that shows which it is."""
     n_tasks, n_each = draw(st.integers(1, 3)), draw(st.integers(1, 3))
     places = [(task, at) for task in range(n_tasks) for at in range(n_each)]
     flags = st.lists(st.booleans(), min_size=len(places), max_size=len(places))

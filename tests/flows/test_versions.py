@@ -1,9 +1,4 @@
-"""Versions of definitions: each run has the digest of each definition in its prompt.
-
-* the runs and the belief of a version equal a recount over the records themselves
-* an undo, a redo, an export and an import in any order change nothing of it
-* versions in use at the same time stay apart
-"""
+"""Versions of definitions: their runs and belief equal a recount in any order of acts; parallel ones are apart."""
 
 from __future__ import annotations
 

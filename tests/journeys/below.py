@@ -1,7 +1,4 @@
-"""A small real proxy that serves a dashboard below a path, and keeps the path in requests or removes it.
-
-Where nginx is installed, it does the same with the lines of the guide.
-"""
+"""A real proxy, or nginx with the guide's lines, that serves a dashboard below a path, and keeps or removes it."""
 
 from __future__ import annotations
 

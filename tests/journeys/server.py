@@ -55,10 +55,7 @@ class Served:
         return armscope(self.database, *arguments)
 
     def begin_anew(self, content: bytes | None, folder: Path) -> None:
-        """Put a new database with these lines into the place of the one that is served, from a folder of its own.
-
-        None: with nothing in it.
-        """
+        """Replace the served database by a new one with these lines (None: empty), from a folder of its own."""
         _made(folder, content)
         if cluster := running():
             cluster.replace(self.database, by=folder / _NAME)
@@ -99,10 +96,7 @@ def armscope(database: Path, *arguments: str) -> object:
 
 
 def run(arguments: Sequence[str]) -> object:
-    """One command as a person types it after ``armscope``, for its JSON answer; its exit code must be 0.
-
-    In the tests' own process, which isn't the server's: a new one needs a second to begin.
-    """
+    """JSON answer of a command after ``armscope``, run in the tests' own process; its exit code must be 0."""
     said, wrong = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     with redirect_stdout(said), redirect_stderr(wrong), pytest.raises(SystemExit) as ended:
         main([*arguments, "--json"])

@@ -58,9 +58,7 @@ Kind = tuple[str, ...]
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_back_from_every_link(come: Come, served: Served, *, every: bool) -> None:
-    """Each kind of link once, from the first of the pages with the most that has it. Among the long every page's own
-    links, those too that others have, and one of the navigation's.
-    """
+    """Each kind of link once; among the long every page's own links and one of the navigation's."""
     visit = come(served)
     followed: set[Kind] = set()
     for place, name in enumerate(_CHOSEN if every else _LINKING):

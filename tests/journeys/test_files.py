@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import json
 import re
 import sys
 import time
+import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -30,6 +32,7 @@ from dashboard.server import MOST_UPLOADED
 from tests.bench.servers import free_port
 from tests.bench.visitor import Visitor
 from tests.dashboard.signed_in import ISSUER, SECRET, auth_file, claims
+from tests.journeys.conftest import Come
 from tests.journeys.server import Served, armscope, serving
 from tests.journeys.world import ARMS, run_lines
 
@@ -311,3 +314,16 @@ def test_a_viewer_uploads_nothing(far: Served) -> None:
     with opened(far, cy) as page:
         assert put(far, page.session, cy) == 403
         assert put(far, page.session, cy, declared=1 << 28) == 403, "before its bytes have come"
+
+
+def test_an_export_is_saved_whole(come: Come, served: Served, tmp_path: Path) -> None:
+    visit = come(served).open("data")
+    visit.page.get_by_role("button", name="Make the export").click()
+    with visit.page.expect_download() as fetched:
+        visit.page.get_by_role("button", name="Save the zip").click()
+    fetched.value.save_as(tmp_path / "out.zip")
+    with zipfile.ZipFile(tmp_path / "out.zip") as zipped:
+        manifest = json.loads(zipped.read("manifest.json"))
+        (file,) = manifest["files"]
+        assert hashlib.sha256(zipped.read(file["name"])).hexdigest() == file["sha256"]
+    assert manifest["runs"] == 40

@@ -1,4 +1,4 @@
-"""Help: from a number to its paragraph and back, and by words to a section."""
+"""Help, from a number to its paragraph and back; and from the key "/" to a hit and back."""
 
 from __future__ import annotations
 
@@ -47,3 +47,20 @@ def test_every_topic_is_sound(come: Come, served: Served, width: int, dark: bool
     visit = come(served, width=width, dark=dark)
     for topic in guide.topics():
         nothing_is_wrong(visit.come_to("help", topic=topic.name), topic.name)
+
+
+def test_a_key_searches_from_any_page_and_back_returns(come: Come, served: Served) -> None:
+    visit = come(served).open("overview")
+    page = visit.page
+    page.keyboard.press("/")
+    page.keyboard.type("tool")
+    page.keyboard.press("Tab")  # who only leaves the field searches nothing
+    expect(page).not_to_have_url("words=")
+    page.keyboard.press("/")
+    page.keyboard.type("tool")
+    page.keyboard.press("Enter")
+    expect(visit.title()).to_contain_text("were found for")
+    visit.settle()
+    assert visit.too_wide() == []
+    page.go_back()
+    expect(visit.title()).not_to_contain_text("were found for")

@@ -1,4 +1,4 @@
-"""A horizontal selection in a chart over days sets the span of the address."""
+"""Charts in a browser: a selection sets the span of the address, and a cell of the heat map opens its run."""
 
 from __future__ import annotations
 
@@ -29,3 +29,20 @@ def test_a_selection_over_days_becomes_the_span(come: Come, served: Served) -> N
     page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 0.45 * box["height"], steps=12)
     page.mouse.up()
     expect(page).to_have_url(re.compile(r"span=Dates.*from=\d{4}-\d\d-\d\d.*to=\d{4}"))
+
+
+def test_a_click_on_a_cell_opens_its_run(come: Come, served: Served) -> None:
+    visit = come(served).open("runs")
+    newest = visit.rows()[0]["run"]
+    ground = visit.page.locator(".heatmaplayer image").first
+    ground.scroll_into_view_if_needed()
+    box = ground.bounding_box()
+    assert box is not None
+    right, top = box["x"] + box["width"] - 4, box["y"] + 10  # the last column is the newest run's
+    visit.page.mouse.move(right, top)
+    expect(visit.page.locator(".hoverlayer").first).to_contain_text(f"run {newest}")
+    visit.page.mouse.click(right, top)
+    visit.page.wait_for_url("**/run?*")
+    visit.settle()
+    expect(visit.title()).to_contain_text(f"Run {newest} ")
+    visit.check()

@@ -44,9 +44,7 @@ _STANDS: Final = """
 @pytest.mark.long
 @pytest.mark.parametrize("goes_on", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_nothing_moves_while_one_types_and_runs_come_in(come: Come, changing: Served, goes_on: bool) -> None:
-    """Who goes on typing is looked at among the long: on a very busy machine the form of rewards now and then loses
-    the focus then, and why is not known yet.
-    """
+    """Further typing is among the long: on a busy machine the form may lose the focus, for unknown reasons."""
     looks = [(name, 1280) for name in _FIELDS] + [("rewards", 400)]
     visits = []
     for name, width in looks:

@@ -79,9 +79,7 @@ class Visit:
         return self.settle()
 
     def come_to(self, name: str = "overview", **query: str | Sequence[str]) -> Visit:
-        """Come to an address as Back does, in the session that is there: the program is, too, and to load it is half
-        the work of opening a page.
-        """
+        """Come to an address as Back does, in the open session: to load the program is half the work of a page."""
         if self.page.url == _NOWHERE:
             return self.open(name, **query)
         self.page.evaluate(_COME_TO, self._address(name, query))

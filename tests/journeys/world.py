@@ -59,9 +59,7 @@ def run_lines(arms: Sequence[str], n_runs: int, *, first: int = 0, model: str = 
 
 
 def episode_lines(n_episodes: int = 24) -> bytes:
-    """Our own lines: episodes of two models at the same tasks, each made in a run; every third has gaps and a
-    refused step, every fourth is not finished.
-    """
+    """Episodes of two models at the same tasks, each in a run; a third have gaps and a refusal, a fourth no end."""
     return b"".join(
         json.dumps(
             {

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+from datetime import datetime, timedelta
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.records.javascript import (
@@ -20,6 +21,8 @@ from core.records.javascript import (
     trimmed,
     units,
 )
+from core.records.limits import LAST_MS
+from core.records.times import instant, iso
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=40)
 
@@ -140,3 +143,13 @@ def test_white_space_is_javascripts(char: str) -> None:
 def test_a_byte_order_mark_is_white_space_and_a_joiner_is_not() -> None:
     assert trimmed("\ufeffa\ufeff") == "a"
     assert trimmed("\u200ba\u180e") == "\u200ba\u180e"
+
+
+@given(st.integers(0, LAST_MS))
+@example(12_240_200_811_769)
+@example(LAST_MS)
+def test_no_millisecond_is_lost(at_ms: int) -> None:
+    written = iso(at_ms)
+    assert written is not None
+    assert (datetime.fromisoformat(written) - instant(0)) / timedelta(milliseconds=1) == at_ms
+    assert instant(at_ms) - instant(0) == timedelta(milliseconds=at_ms)

@@ -1,7 +1,8 @@
-"""Layers, adapters, executions: what a URI names, and what a record refuses."""
+"""Layers, adapters, executions and candidates: what their ids name, costs, and what a record refuses."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -9,12 +10,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import InvalidEvaluation, InvalidInput
+from core.errors import InvalidArm, InvalidEvaluation, InvalidInput
+from core.records.candidate import file_candidate, skill_candidate, tool_candidate
 from core.records.layer import Adapter, Layer, LayerUri, parse_uri
 
 LAYER = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
 EXECUTION = "11111111-2222-3333-4444-555555555555"
 IDS = st.text("0123456789abcdefABCDEF-", min_size=36, max_size=36)
+CATEGORIES = [
+    ("runTests", "exec"),
+    ("SHELL_do", "exec"),
+    ("execute", "exec"),
+    ("bash", "exec"),
+    ("readiness", "fs"),
+    ("GlobAll", "fs"),
+    ("editor", "fs"),
+    ("recall_notes", "memory"),
+    ("remember", "memory"),
+    ("memory_search", "memory"),
+    ("searching", "web"),
+    ("WebFetch", "web"),
+    ("browser", "web"),
+    ("fetch_page", "web"),
+    ("reply_to", "messaging"),
+    ("sendMail", "messaging"),
+    ("messages", "messaging"),
+    ("my_bash", "other"),
+    ("prune", "other"),
+]
 
 
 @given(IDS, st.none() | IDS, st.sampled_from(["layer", "Layer", "LAYER"]))
@@ -87,3 +110,33 @@ def test_what_follows_an_older_layers_id_is_not_looked_at(tail: str) -> None:
 def test_a_record_refuses_what_could_not_be_kept(make: Callable[..., object], fields: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         make(**fields)
+
+
+@pytest.mark.parametrize(("name", "category"), CATEGORIES)
+def test_a_tools_category_is_told_by_the_start_of_its_name(name: str, category: str) -> None:
+    assert tool_candidate({"name": name}).category == category
+
+
+def test_a_tool_costs_a_quarter_of_its_whole_definition() -> None:
+    definition = {"name": "Read", "label": "Read 📖", "parameters": {"most": 2.0, "of": ["ä", None]}}
+    written = json.dumps({**definition, "parameters": {"most": 2, "of": ["ä", None]}}, ensure_ascii=False)
+    n_units = len(written.replace(": ", ":").replace(", ", ",")) + 1  # the book counts twice
+    assert tool_candidate(definition).token_cost == -(-n_units // 4)
+
+
+@pytest.mark.parametrize(("n_units", "tokens"), [(0, 0), (1, 1), (4, 1), (5, 2), (4001, 1001)])
+def test_a_skill_costs_a_quarter_of_its_prompt(n_units: int, tokens: int) -> None:
+    arm = skill_candidate("coding", n_units)
+    assert (arm.key, arm.token_cost) == ("skill:coding:main", tokens)
+
+
+@pytest.mark.parametrize(("content", "tokens"), [("", 0), ("abcd", 1), ("📖📖📖", 2)])
+def test_a_file_costs_a_quarter_of_its_content(content: str, tokens: int) -> None:
+    arm = file_candidate("docs/a:b.md", content)
+    assert (arm.key, arm.token_cost) == ("file:workspace:docs/a:b.md", tokens)
+
+
+@pytest.mark.parametrize("definition", [{}, {"name": 3}, {"name": ""}, {"name": "a\nb"}])
+def test_a_tool_without_a_name_is_no_candidate(definition: dict[str, object]) -> None:
+    with pytest.raises(InvalidArm):
+        tool_candidate(definition)

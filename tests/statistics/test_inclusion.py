@@ -1,3 +1,5 @@
+"""Chance of inclusion: against counting, and by luck's own limits."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -6,16 +8,18 @@ from typing import Literal
 import msgspec
 import numpy as np
 import pytest
+from scipy import stats
 
-from core.columns import ArmColumns, CandidateSets
+from core.columns import ArmColumns, CandidateSets, Floats
 from core.maths.policy import pack
 from core.maths.posterior.beta import cumulative
 from core.maths.statistics.inclusion import inclusion_chances
 from core.records.learner import LearnerSettings
-from tests.statistics.luck import LEAST_PROB, prob_of_luck
 from tests.worlds.columns import arms
 
 KEYS = [f"tool:other:t{place:02d}" for place in range(14)]
+LEAST_PROB = 0.01
+"""One in a hundred correct worlds is called wrong; seeds are fixed, so it is the same answer every time."""
 
 
 def inventory() -> ArmColumns:
@@ -281,3 +285,15 @@ def test_the_standard_error_tells_how_far_a_short_simulation_is_from_a_long_one(
     uncertain = (long.selected[~certain] > 0.05) & (long.selected[~certain] < 0.95)
     typical = np.sqrt((np.array(distances)[:, uncertain] ** 2).mean())
     assert 0.8 < typical < 1.15
+
+
+def prob_of_luck(off: Floats) -> float:
+    """Probability that the largest of so many normal errors is at least as large as the largest of these.
+
+    Šidák's inequality makes it an upper bound where the errors depend on each other, as those of arms that share a
+    budget do. So a result below `LEAST_PROB` is no luck under any dependence.
+
+    >>> round(prob_of_luck(np.array([0.3, -1.96])), 3), round(prob_of_luck(np.full(40, 3.03)), 3)
+    (0.097, 0.093)
+    """
+    return float(-np.expm1(len(off) * np.log1p(-2 * stats.norm.sf(np.abs(off).max()))))

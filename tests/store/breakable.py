@@ -72,9 +72,7 @@ class Breakable:
         self.control("-m", mode, "restart")
 
     def crash(self) -> None:
-        """Have the system kill one of the processes that serve clients: the server drops all of them and starts anew,
-        because none can be trusted any more.
-        """
+        """Have the system kill a process that serves a client: the server drops all of them and starts again."""
         ((process,),) = self.ask(
             "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
             " LIMIT 1"
@@ -202,9 +200,7 @@ def _running(made: Breakable) -> Iterator[Breakable]:
 
 @contextmanager
 def _small_disk(place: Path, user: int | None, n_mib: int) -> Iterator[list[str]]:
-    """A disk in memory, in a place that only what is started by these words sees: it takes no root, and goes with
-    whoever looks.
-    """
+    """A disk in memory that only what is started by these words sees: it takes no root, and goes with that."""
     mounting = (
         f"mkdir {place} && mount -t tmpfs -o size={n_mib}m,mode=700 tmpfs {place} && echo mounted && exec cat"
     )

@@ -197,10 +197,7 @@ def upgrade_it(path: str) -> None:
 
 
 def struck(name: str, where: str, *command: str) -> None:
-    """A command line that gets a signal when it calls a function of this name.
-
-    SIGINT (Ctrl+C) is set to its default, because a shell in the background has it ignored.
-    """
+    """A command line that gets a signal when it calls a function of this name; a shell may have SIGINT ignored."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def strike(frame: FrameType, event: str, _: object) -> None:
@@ -331,9 +328,7 @@ def compact_on(path: str) -> None:
 
 
 def expected(n_runs: int, keys: Sequence[str]) -> list[tuple[str, int, int, int]]:
-    """Each arm's alpha, beta (in millionths) and pulls: every run calls a and leaves b and c unused; every key
-    adds what it says.
-    """
+    """Each arm's alpha, beta (in millionths) and pulls: runs call a, not b and c; keys add what they state."""
     sums = {arm: [3_000_000, 1_000_000, n_runs] for arm in ARMS}
     for arm in ARMS:
         sums[arm][0 if arm == ARMS[0] else 1] += n_runs * 1_000_000

@@ -80,9 +80,7 @@ def _imported(context: Context, *told: dict[str, object]) -> str:
 
 
 def judged_database(folder: Path) -> Path:
-    """A closed database with runs, an adapter's layers, an evaluation that can be revised, and episodes, of which an
-    import told one that was credited.
-    """
+    """A closed database with runs, an adapter's layers, an evaluation to revise, and episodes, one credited."""
     context = context_at(folder / "judged.db")
     record_all(context, [a_run("r1"), a_run("r2", calls=("a", "b"))])
     change(context, "evaluation_credit", "equal")
@@ -112,9 +110,7 @@ def send(context: Context, case: str) -> list[str | None]:
 
 
 def held(context: Context) -> str:
-    """Everything the database holds but what each write moves, in few characters: the number of writes, and what is
-    drawn by each.
-    """
+    """What the database holds, but what each write moves: the number of writes, and what each draws."""
     told = blake2b(digest_size=12)
     with context.store.database.reading() as link:
         for table in metadata.sorted_tables:

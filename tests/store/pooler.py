@@ -87,10 +87,7 @@ class Pooler:
 
 @contextmanager
 def pooling(server: Mapping[str, Any], *, n_connections: int = 3, **settings: str) -> Iterator[Pooler]:
-    """A pool with ``n_connections`` to each database of a server.
-
-    ``server`` has the names of the driver's parameters. ``settings`` are PgBouncer's own.
-    """
+    """A pool to each database of a ``server`` (the driver's names), by PgBouncer's ``settings``."""
     with TemporaryDirectory(prefix="armscope-pooler-") as place:
         folder = Path(place)
         chosen = {

@@ -42,9 +42,7 @@ _OPTIONS = (
 
 @contextmanager
 def address(options: Sequence[str] = _OPTIONS) -> Iterator[str]:
-    """Where a PostgreSQL listens: one that ``ARMSCOPE_TEST_POSTGRES`` names, or one that is started with these
-    settings, and killed.
-    """
+    """Where a PostgreSQL listens: ``ARMSCOPE_TEST_POSTGRES``, or one started with these settings, and killed."""
     named = os.environ.get("ARMSCOPE_TEST_POSTGRES")
     if named:
         yield named

@@ -207,9 +207,7 @@ class Lives:
                 self._lose_again(found, f"at step {cut}, then")
 
     def _found(self, drive: Drive, told: list[str], n_told: int, where: str) -> Drive | None:
-        """Open what a loss left, with the product; the disk it started from, None if it held something else
-        than it must.
-        """
+        """Open what a loss left: the disk that it started from, or None if it held something else than it must."""
         with TemporaryDirectory(dir=self.folder) as place:
             folder = Path(place)
             for name, content in drive.after_a_power_loss(self.random).items():

@@ -1,6 +1,4 @@
-"""Two PostgreSQL servers, the second a standby of the first: what is left when the first is gone from one moment to
-the next.
-"""
+"""Two PostgreSQL servers, a primary and its standby: what is left when the first is gone at once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A storm: many processes write to one file and are killed at any moment; readers look on.
-
-Whatever was acknowledged must be there once, and every moment that a reader sees must agree with itself.
-"""
+"""A storm: writers of one file are killed; what was acknowledged is there once, and whatever readers see agrees."""
 
 from __future__ import annotations
 

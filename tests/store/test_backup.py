@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tests.store.child import answer
 from tests.worlds import a_run, context_at
 
 pytestmark = pytest.mark.of_file
+STOPPED = "Stopped before anything was done."
 
 
 @pytest.fixture
@@ -79,3 +81,29 @@ def test_the_target_is_named_where_the_target_can_t_be_made(
         maintenance.backup(context, tmp_path / name)
     assert Path(name).name in refused.value.problem
     assert "a.db" not in refused.value.problem
+
+
+@pytest.mark.parametrize(
+    ("where", "code", "said", "is_stored"),
+    [
+        ("open_context", 130, STOPPED, False),
+        ("Transaction.__init__", 130, STOPPED, False),
+        ("Transaction.finish", 130, STOPPED, False),
+        ("Database._log_is_long", 130, STOPPED, False),
+        ("written", 130, "Stopped; something was stored before.", True),
+        ("Database.close", 0, None, True),
+        ("WritersLock.close", 0, None, True),
+    ],
+)
+def test_the_answer_is_true_of_what_is_stored(
+    context: Context, where: str, code: int, said: str | None, is_stored: bool
+) -> None:
+    record(context, a_run("r"))
+    context.store.close()
+    given = ("--database", kept_in(context.store), "reward", "tool:other:a", "1", "--json")
+    found, out = answer("struck", "SIGINT", where, *given)  # which fails on a traceback
+    told = json.loads(out)
+    assert (found, told.get("error")) == (code, said), told
+    assert bool(queries.rewards(context)) == is_stored
+    assert queries.verify(context).clean
+    assert answer("limited", str(10**9), *given)[0] == 0

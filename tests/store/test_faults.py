@@ -1,7 +1,4 @@
-"""What befalls a server under writers: it is restarted, its connections are cut, answers to COMMIT get lost, its disk
-is full, its standby is away. Whatever was acknowledged is there, nothing is there twice, and who writes goes on by
-themselves.
-"""
+"""Faults of a server under writers: what was acknowledged is there once, and writers go on by themselves."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""Evaluations, credits, and what only another process can do to them: be killed in between, send the same, judge at
-once.
-
-An evaluation is a row, what it credits, the observations that follow, a layer's quality and its head's, an answer
-under its key and a line of the audit: all of it is there or none. A credit is a row, the observations that follow,
-and those of the credit whose place it takes.
-"""
+"""Evaluations and credits are there with all that follows from them, or not at all, whoever is killed in between."""
 
 from __future__ import annotations
 

@@ -114,10 +114,7 @@ def kept_in(folder: Path) -> Path:
 
 @contextmanager
 def counting_twice() -> Iterator[None]:
-    """Count rows as earlier versions did: an upsert takes a row of the same act for a new one.
-
-    States had no place in those versions.
-    """
+    """Count as earlier versions did: an upsert takes a row of the same act for a new one, states have no place."""
 
     def inserted(self: ChainedConnection, table: str, rows: Sequence[Row], write: Callable[[], None]) -> None:
         self._chain.add(table, rows)

@@ -1,6 +1,4 @@
-"""Pages from a standby: what it has not got yet is asked of the primary, if whoever looks knows of it; so is
-everything while the standby can't be asked.
-"""
+"""Pages from a standby: what it lacks and the viewer knows of is asked of the primary, as is all when it fails."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A world that was judged: people, a model and no one, by several rubrics, again and again; and what each one said.
-
-What is told of it is kept beside it in plain records, so that queries can be held to a plain recomputation.
-"""
+"""A world that was judged, by people, a model and no one, by several rubrics; and what each stated, as records."""
 
 from __future__ import annotations
 

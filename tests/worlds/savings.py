@@ -146,9 +146,7 @@ def draw(chance: np.random.Generator, world: World, n_worlds: int) -> Drawn:
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """What the estimates say, one entry a world: each way's comparison, whether the mean's interval may be given, and
-    what may be claimed.
-    """
+    """What the estimates say of each world: each way's comparison, whether the mean has an interval, the claims."""
 
     mean: Compared
     typical: Compared

@@ -1,7 +1,4 @@
-"""Asking: an ASGI application called in this process, without a server and without a network.
-
-Each answer is checked against the OpenAPI document.
-"""
+"""Asking: an ASGI application called in this process; each answer is checked against the OpenAPI document."""
 
 from __future__ import annotations
 

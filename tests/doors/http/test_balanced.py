@@ -1,7 +1,4 @@
-"""Two servers on one PostgreSQL database behind a balancer that sends each connection to the next one.
-
-Programs notice nothing. A page lives in one process: what it uploads or offers is unknown to the other server.
-"""
+"""Two servers on one PostgreSQL behind a balancer: programs notice nothing, and a page lives in one process."""
 
 from __future__ import annotations
 

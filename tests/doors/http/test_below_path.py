@@ -1,4 +1,4 @@
-"""The base path of a proxy: a request with it and one without it come to the same, and nothing else is removed."""
+"""Behind a proxy: its base path changes nothing else, and only the named proxy's headers are accepted."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from urllib.parse import quote, unquote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.testclient import TestClient
 from starlette.types import Message, Receive, Scope, Send
 
 from core.doors.http.app import Api, BelowPath
+from core.doors.http.proxied import Proxied, check_proxies
 from core.doors.http.serving import ROUTES, check_base_path, doors
-from core.errors import InvalidSetting
+from core.doors.service import Service
+from core.errors import InvalidInput, InvalidSetting
+from core.flows.tokens import create_token
 from core.flows.webhooks import add_webhook
 from core.records.alert import page_url
 from core.settings import BASE_PATH
@@ -22,9 +26,11 @@ from dashboard.configuration import STREAMLITS, checked_base_path
 from dashboard.pages import PAGES
 from tests.conformance.qortex_calls import OPERATOR, desk_at
 from tests.doors.http.asking import Asking
+from tests.worlds import context_at
 
 BASES = st.sampled_from(["/armscope", "/tools/armscope", "/a.b~c"])
 RAW = st.text("/abcA.%~-", max_size=12).map(lambda text: f"/{quote(text)}")
+FORWARDED = {"X-Forwarded-For": "203.0.113.7", "X-Forwarded-Proto": "https", "Host": "localhost"}
 
 
 def seen(base: str, raw: str, kind: str = "http") -> tuple[str, str]:
@@ -90,3 +96,26 @@ def test_programs_and_links_follow_the_path(tmp_path: Path, monkeypatch: pytest.
         assert page_url(row.pages, None) == "http://127.0.0.1:8501/tools/armscope/settings"
         own = add_webhook(context, "https://hooks.example/b", pages="https://board.example/x")
         assert page_url(own.pages, None) == "https://board.example/x/settings"
+
+
+def test_a_named_proxy_passes_requests_on_and_each_still_needs_a_token(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    secret = create_token(context, "agent", scopes=["read"]).secret
+    app = Proxied(
+        doors(Service(store=context.store, learner=None), asks_tokens=True), ["127.0.0.1"], is_strict=True
+    )
+    signed = {**FORWARDED, "Authorization": f"Bearer {secret}"}
+    named, other = (TestClient(app, client=(address, 1)) for address in ("127.0.0.1", "127.0.0.2"))
+    assert named.get("/api/v1/learners", headers=signed).status_code == 200
+    assert named.get("/api/v1/learners", headers=FORWARDED).status_code == 401
+    refused = other.get("/api/v1/learners", headers=signed)
+    assert refused.status_code == 403
+    assert "--proxy" in refused.text
+    assert "nginx.conf" in refused.text
+    context.store.close()
+
+
+def test_a_proxy_is_named_by_its_address() -> None:
+    check_proxies(["10.0.0.7", "::1"])
+    with pytest.raises(InvalidInput, match="by its address"):
+        check_proxies(["proxy.example"])

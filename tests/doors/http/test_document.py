@@ -1,7 +1,4 @@
-"""The OpenAPI document is true: schemathesis asks every operation as it says, and as it says one can't.
-
-A request that is refused, and one that only reads, stores nothing.
-"""
+"""The OpenAPI document is true: schemathesis asks what it allows and forbids; refusals and reads store nothing."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Two servers on one file, one of them with pages, and a restore under their load: nothing acknowledged is in neither
-the restored database nor the one that it replaced.
-"""
+"""Two servers on one file, and a restore under their load: nothing acknowledged is in neither of the databases."""
 
 from __future__ import annotations
 

@@ -58,10 +58,7 @@ CHANGES: Final = {
 
 @dataclass(frozen=True)
 class Falsely:
-    """In each world the share of its looks that named an arm that did not change.
-
-    Looks of one world are not draws of their own: what is named one day is mostly named on the next ones.
-    """
+    """In each world the share of looks that named an unchanged arm; looks of one world are not independent."""
 
     by_world: tuple[float, ...]
     n_looks: int

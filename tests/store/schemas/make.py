@@ -1,7 +1,4 @@
-"""Makes the tiny database of the present schema that the next migration is tested on.
-
-Run it before a new migration is added, and keep what it makes: ``python -m tests.store.schemas.make``.
-"""
+"""Maker of the tiny database for the test of the next migration: ``python -m tests.store.schemas.make`` before it."""
 
 from __future__ import annotations
 
