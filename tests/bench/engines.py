@@ -200,9 +200,7 @@ def _crowd(place: Located, n_writers: int, whose: str) -> tuple[list[float], flo
 
 
 def _rates(scale: Scale, folder: Path, server: Cluster) -> Iterator[Row]:
-    """Runs a second of many processes that record one after the other, each for a learner of its own; of a cluster,
-    too, where ``ARMSCOPE_TEST_CITUS`` names one.
-    """
+    """Runs a second of processes that record for a learner of its own each; of a cluster, too, where one is named."""
     places: dict[str, Callable[[], Located]] = {
         "SQLite": lambda: folder / "rates.db",
         "PostgreSQL": lambda: server.fresh(folder / "rates served"),

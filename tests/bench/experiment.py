@@ -260,10 +260,7 @@ class Claimed:
 
 
 def claims_of(world: World, plan: ExperimentPlan) -> Claimed:
-    """Return the claims of a world at 60 looks.
-
-    Counted sessions never change. So each look has the verdict after the sessions that count by then.
-    """
+    """Return the claims of a world at 60 looks: counted sessions never change, so each look has those by then."""
     sessions = world.sessions()
     looks = np.linspace(0, float(world.settles_at.max()), _LOOKS + 1)[1:]
     of, verdict = measure(sessions, plan, plan.metric), words(sessions, plan)

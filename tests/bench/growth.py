@@ -1,7 +1,4 @@
-"""Growth: what a run, a reward and a page of runs take once there are a million runs, against what they took before.
-
-On each engine a small database and a large one are asked in turns.
-"""
+"""Growth: a run, a reward and a page of runs at a million runs, against a small database in turns, on each engine."""
 
 from __future__ import annotations
 

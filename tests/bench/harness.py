@@ -63,10 +63,7 @@ Work = Callable[[int], object]
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the table: ``figure`` is what is judged, in ``unit``; it should be at most ``goal``.
-
-    ``goal`` None = for comparison only.
-    """
+    """One line of the table: ``figure``, in ``unit``, should be at most ``goal``; None = for comparison only."""
 
     name: str
     base: str

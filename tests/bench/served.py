@@ -46,10 +46,7 @@ _SWITCHES: Final = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-fir
 
 
 def reruns(scale: Scale, folder: Path) -> list[Row]:
-    """Rerun of each page with a warm cache, from the request to the end of the answer.
-
-    No garbage is collected between the timings ("collector frozen").
-    """
+    """Rerun of each page with a warm cache, from the request to the end of the answer; the collector is frozen."""
     # `filled` makes twice as many arms as a prompt has.
     context = filled(folder / "ours.db", 40, n_arms=scale.n_screen_arms // 2)
     context.write("ingest", lambda txn: tell_episodes(txn, _episodes()))

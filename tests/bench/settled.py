@@ -95,10 +95,7 @@ def _row(name: str, empty_ms: float, bare_ms: float, ours_ms: float, *, n_pairs:
 
 
 def _loaded(visitor: BrowserContext, url: str) -> float:
-    """Open an address in a new window; milliseconds until its last change, which half a second of quiet follows.
-
-    The browser keeps Streamlit's scripts, as a person's does.
-    """
+    """Milliseconds until a new window's last change, before half a second of quiet; scripts are cached."""
     page = visitor.new_page()
     page.goto(url)
     last: float = page.evaluate(_SETTLED)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -39,33 +40,17 @@ WORLDS: Final = 40
 _RECORDED: Final = 20
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass
 class Planted:
-    """Runs of a world with what is true of them, in the present: savings per session, and outcomes in points."""
-
-    runs: SessionRuns
-    saving: float
-    outcome: float | None = None
-    margin: float = 5.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlantedKind:
-    """A kind of world: how it is planted from the dice. One that is like another has a quarter of the worlds."""
-
-    name: str
-    plant: Callable[[np.random.Generator], Planted]
-    first_look: float = 0.0
-    is_like_another: bool = False
-
-
-@dataclass(kw_only=True)
-class PlantedRuns:
-    """Columns of runs, a session each unless they say otherwise."""
+    """Runs of a world, by default a session each, with their true saving per session, and outcome in points, now."""
 
     is_baseline: Bools
     tokens: Floats
     prob: Floats | float
+    _: KW_ONLY
+    saving: float
+    outcome: float | None = None
+    margin: float = 5.0
     achieved: Floats | None = None
     session: Ints | None = None
     is_held: bool = False
@@ -74,10 +59,11 @@ class PlantedRuns:
     model: Ints | None = None
     taken: Bools | None = None
     settings: Ints | None = None
-    order: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    sample: Bools | None = None
 
-    def columns(self) -> SessionRuns:
-        """Return the runs that came, half an hour apart."""
+    @cached_property
+    def runs(self) -> SessionRuns:
+        """Runs that came, half an hour apart."""
         n = len(self.tokens)
         at, unknown = np.arange(n), np.full(n, UNKNOWN)
         session = at if self.session is None else self.session
@@ -105,7 +91,19 @@ class PlantedRuns:
             budget_tokens=np.zeros(n, dtype=np.int64),
             k=np.full(n, 3) if self.k is None else self.k,
         )
+        if self.sample is not None:
+            runs = replace(runs, sampled=1 + self.sample.astype(np.int64), n_samples=1)
         return runs if self.taken is None else runs.where(self.taken)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlantedKind:
+    """A kind of world: how it is planted from the dice. One that is like another has a quarter of the worlds."""
+
+    name: str
+    plant: Callable[[np.random.Generator], Planted]
+    first_look: float = 0.0
+    is_like_another: bool = False
 
 
 def _spread(dice: np.random.Generator, n: int, log_sd: float) -> Floats:
@@ -119,13 +117,7 @@ def _hits(dice: np.random.Generator, chance: Floats | float, n: int) -> Floats:
 def _clean(dice: np.random.Generator) -> Planted:
     base = dice.random(1_200) < 0.1
     tokens = 20_000 * np.where(base, 1, 0.75) * _spread(dice, 1_200, 0.6)
-    return Planted(
-        runs=PlantedRuns(
-            is_baseline=base, tokens=tokens, prob=0.1, achieved=_hits(dice, 0.8, 1_200)
-        ).columns(),
-        saving=25.0,
-        outcome=0.0,
-    )
+    return Planted(base, tokens, 0.1, achieved=_hits(dice, 0.8, 1_200), saving=25.0, outcome=0.0)
 
 
 def _failing_runs(dice: np.random.Generator) -> Planted:
@@ -133,9 +125,7 @@ def _failing_runs(dice: np.random.Generator) -> Planted:
     base, failed = dice.random(n) < 0.25, dice.random(n) < 0.08
     usual = np.where(base, 24_000, 19_200)
     tokens = np.where(failed, np.where(base, 3_000, 260_000), usual) * _spread(dice, n, 0.25)
-    return Planted(
-        runs=PlantedRuns(is_baseline=base, tokens=tokens, prob=0.25, status=failed).columns(), saving=-72.0
-    )
+    return Planted(base, tokens, 0.25, status=failed, saving=-72.0)
 
 
 def _survivors(dice: np.random.Generator) -> Planted:
@@ -143,9 +133,7 @@ def _survivors(dice: np.random.Generator) -> Planted:
     base, hard = dice.random(n) < 0.3, dice.random(n) < 0.22
     tokens = np.where(hard, 90_000, 11_000) * _spread(dice, n, 0.25)
     failed = np.where(base, dice.random(n) < 0.11, hard & (dice.random(n) < 0.5))
-    return Planted(
-        runs=PlantedRuns(is_baseline=base, tokens=tokens, prob=0.3, status=failed).columns(), saving=0.0
-    )
+    return Planted(base, tokens, 0.3, status=failed, saving=0.0)
 
 
 def _unknown_usage(dice: np.random.Generator) -> Planted:
@@ -154,7 +142,7 @@ def _unknown_usage(dice: np.random.Generator) -> Planted:
     tokens = np.where(hard, 90_000, 11_000) * _spread(dice, n, 0.25)
     tokens[~base & hard & (dice.random(n) < 0.4)] = np.nan
     tokens[base & (dice.random(n) < 0.088)] = np.nan
-    return Planted(runs=PlantedRuns(is_baseline=base, tokens=tokens, prob=0.3).columns(), saving=0.0)
+    return Planted(base, tokens, 0.3, saving=0.0)
 
 
 def _worse(dice: np.random.Generator) -> Planted:
@@ -162,104 +150,69 @@ def _worse(dice: np.random.Generator) -> Planted:
     base = dice.random(n) < 0.35
     tokens = np.where(base, 18_000, 13_000) * _spread(dice, n, 0.3)
     achieved = _hits(dice, np.where(base, 0.86, 0.46), n)
+    return Planted(base, tokens, 0.35, achieved=achieved, saving=27.8, outcome=-40.0)
+
+
+def _second(dice: np.random.Generator, held: bool) -> Planted:
+    """Return a world in which 60 % of selected runs need a second one."""
+    n = 1_200
+    chosen = dice.random(n) >= 0.2
+    again = chosen & (dice.random(n) < 0.6)
+    session = np.sort(np.concatenate([np.arange(n), np.flatnonzero(again)]))
+    base = ~chosen[session]
+    if not held:
+        second = np.diff(session, prepend=-1) == 0
+        base[second] = dice.random(int(second.sum())) < 0.2
+    tokens = 20_000 * np.where(base, 1, 0.7) * _spread(dice, len(session), 0.3)
+    return Planted(base, tokens, 0.2, session=session, is_held=held, saving=-12.0)
+
+
+def _policies(dice: np.random.Generator, by_settings: bool) -> Planted:
+    """Return a world in which the present policy costs more, after one that saved."""
+    n, later = 1_520, np.arange(1_520) >= 1_100
+    base = dice.random(n) < 0.25
+    ratio = np.where(later, 1.12, 0.62)
+    tokens = 22_000 * np.where(base, 1, ratio) * _spread(dice, n, 0.35)
+    limit = np.where(later, 5, 3)
+    settings = later.astype(np.int64) if by_settings else None
+    return Planted(base, tokens, 0.25, k=limit, settings=settings, saving=-12.0)
+
+
+def _lost(dice: np.random.Generator, prob: float) -> Planted:
+    """Return a world in which dear selected runs never came."""
+    n = 1_200
+    base, hard = dice.random(n) < prob, dice.random(n) < 0.22
+    tokens = np.where(hard, 90_000, 11_000) * _spread(dice, n, 0.25)
+    taken = base | ~hard | (dice.random(n) >= 0.6)
+    return Planted(base, tokens, prob, taken=taken, saving=0.0)
+
+
+def _judged(dice: np.random.Generator, share: float) -> Planted:
+    """Return a world with outcomes of 40 %: failures of selected runs are judged less, ``share`` is a sample."""
+    n = 1_600
+    base = dice.random(n) < 0.3
+    achieved = _hits(dice, np.where(base, 0.8, 0.65), n)
+    sample = dice.random(n) < share
+    known = sample | (dice.random(n) < np.where(~base & (achieved == 0), 0.2, 0.45))
+    tokens = 20_000 * np.where(base, 1, 0.75) * _spread(dice, n, 0.4)
+    achieved, sample = np.where(known, achieved, np.nan), sample if share else None
+    return Planted(base, tokens, 0.3, achieved=achieved, sample=sample, saving=25.0, outcome=-15.0)
+
+
+def _rare(dice: np.random.Generator, prob: float, shares: tuple[float, float]) -> Planted:
+    n = 2_400
+    base = dice.random(n) < prob
+    achieved = _hits(dice, np.where(base, *shares), n)
+    tokens = 20_000 * np.where(base, 1, 0.75) * _spread(dice, n, 0.4)
     return Planted(
-        runs=PlantedRuns(is_baseline=base, tokens=tokens, prob=0.35, achieved=achieved).columns(),
-        saving=27.8,
-        outcome=-40.0,
+        base,
+        tokens,
+        prob,
+        achieved=achieved,
+        saving=25.0,
+        outcome=100 * (shares[1] - shares[0]),
+        margin=min(5.0, 50 * min(shares[0], 1 - shares[0])),
     )
-
-
-def _second(held: bool) -> Callable[[np.random.Generator], Planted]:
-    """Return worlds in which 60 % of selected runs need a second one."""
-
-    def plant(dice: np.random.Generator) -> Planted:
-        n = 1_200
-        chosen = dice.random(n) >= 0.2
-        again = chosen & (dice.random(n) < 0.6)
-        session = np.sort(np.concatenate([np.arange(n), np.flatnonzero(again)]))
-        base = ~chosen[session]
-        if not held:
-            second = np.diff(session, prepend=-1) == 0
-            base[second] = dice.random(int(second.sum())) < 0.2
-        tokens = 20_000 * np.where(base, 1, 0.7) * _spread(dice, len(session), 0.3)
-        return Planted(
-            runs=PlantedRuns(
-                is_baseline=base, tokens=tokens, prob=0.2, session=session, is_held=held
-            ).columns(),
-            saving=-12.0,
-        )
-
-    return plant
-
-
-def _policies(by_settings: bool) -> Callable[[np.random.Generator], Planted]:
-    """Return worlds in which the present policy costs more, after one that saved."""
-
-    def plant(dice: np.random.Generator) -> Planted:
-        n, later = 1_520, np.arange(1_520) >= 1_100
-        base = dice.random(n) < 0.25
-        ratio = np.where(later, 1.12, 0.62)
-        tokens = 22_000 * np.where(base, 1, ratio) * _spread(dice, n, 0.35)
-        limit = np.where(later, 5, 3)
-        settings = later.astype(np.int64) if by_settings else None
-        return Planted(
-            runs=PlantedRuns(
-                is_baseline=base, tokens=tokens, prob=0.25, k=limit, settings=settings
-            ).columns(),
-            saving=-12.0,
-        )
-
-    return plant
-
-
-def _lost(prob: float) -> Callable[[np.random.Generator], Planted]:
-    """Return worlds in which dear selected runs never came."""
-
-    def plant(dice: np.random.Generator) -> Planted:
-        n = 1_200
-        base, hard = dice.random(n) < prob, dice.random(n) < 0.22
-        tokens = np.where(hard, 90_000, 11_000) * _spread(dice, n, 0.25)
-        taken = base | ~hard | (dice.random(n) >= 0.6)
-        return Planted(
-            runs=PlantedRuns(is_baseline=base, tokens=tokens, prob=prob, taken=taken).columns(), saving=0.0
-        )
-
-    return plant
-
-
-def _judged(share: float) -> Callable[[np.random.Generator], Planted]:
-    """Return worlds with outcomes of 40 %: failures of selected runs are judged less often. ``share`` is a sample."""
-
-    def plant(dice: np.random.Generator) -> Planted:
-        n = 1_600
-        base = dice.random(n) < 0.3
-        achieved = _hits(dice, np.where(base, 0.8, 0.65), n)
-        sample = dice.random(n) < share
-        known = sample | (dice.random(n) < np.where(~base & (achieved == 0), 0.2, 0.45))
-        tokens = 20_000 * np.where(base, 1, 0.75) * _spread(dice, n, 0.4)
-        runs = PlantedRuns(
-            is_baseline=base, tokens=tokens, prob=0.3, achieved=np.where(known, achieved, np.nan)
-        ).columns()
-        sampled = replace(runs, sampled=1 + sample.astype(np.int64), n_samples=1) if share else runs
-        return Planted(runs=sampled, saving=25.0, outcome=-15.0)
-
-    return plant
-
-
-def _rare(prob: float, shares: tuple[float, float]) -> Callable[[np.random.Generator], Planted]:
-    def plant(dice: np.random.Generator) -> Planted:
-        n = 2_400
-        base = dice.random(n) < prob
-        achieved = _hits(dice, np.where(base, *shares), n)
-        tokens = 20_000 * np.where(base, 1, 0.75) * _spread(dice, n, 0.4)
-        return Planted(
-            runs=PlantedRuns(is_baseline=base, tokens=tokens, prob=prob, achieved=achieved).columns(),
-            saving=25.0,
-            outcome=100 * (shares[1] - shares[0]),
-            margin=min(5.0, 50 * min(shares[0], 1 - shares[0])),
-        )
-
-    return plant
 
 
 def _change_of_work(dice: np.random.Generator) -> Planted:
@@ -269,11 +222,7 @@ def _change_of_work(dice: np.random.Generator) -> Planted:
     base = dice.random(n) < prob
     achieved = _hits(dice, np.where(later, 0.5, 0.95), n)
     tokens = 15_000 * np.where(later, 2.5, 1) * _spread(dice, n, 0.4)
-    return Planted(
-        runs=PlantedRuns(is_baseline=base, tokens=tokens, prob=prob, achieved=achieved).columns(),
-        saving=0.0,
-        outcome=0.0,
-    )
+    return Planted(base, tokens, prob, achieved=achieved, saving=0.0, outcome=0.0)
 
 
 def _release(dice: np.random.Generator) -> Planted:
@@ -283,13 +232,7 @@ def _release(dice: np.random.Generator) -> Planted:
     base = dice.random(n) < 0.15
     achieved = _hits(dice, np.where(model, 0.9, 0.6), n)
     tokens = 12_000 * np.where(model, 3, 1) * _spread(dice, n, 0.4)
-    return Planted(
-        runs=PlantedRuns(
-            is_baseline=base, tokens=tokens, prob=0.15, achieved=achieved, model=model
-        ).columns(),
-        saving=0.0,
-        outcome=0.0,
-    )
+    return Planted(base, tokens, 0.15, achieved=achieved, model=model, saving=0.0, outcome=0.0)
 
 
 KINDS: Final = (
@@ -297,17 +240,27 @@ KINDS: Final = (
     PlantedKind(name="survivors", plant=_survivors),
     PlantedKind(name="unknown usage", plant=_unknown_usage, is_like_another=True),
     PlantedKind(name="worse answers", plant=_worse),
-    PlantedKind(name="second runs, held", plant=_second(True)),
-    PlantedKind(name="second runs, each drawn", plant=_second(False), is_like_another=True),
-    PlantedKind(name="policies by settings", plant=_policies(True), first_look=0.75),
-    PlantedKind(name="request limits", plant=_policies(False), first_look=0.75),
-    PlantedKind(name="lost runs, rate 30 %", plant=_lost(0.3), is_like_another=True),
-    PlantedKind(name="lost runs, rate 10 %", plant=_lost(0.1)),
-    PlantedKind(name="outcomes of 40 %", plant=_judged(0.0)),
-    PlantedKind(name="outcomes of 40 %, and a sample", plant=_judged(0.3), is_like_another=True),
-    PlantedKind(name="rare failures, rate 10 %", plant=_rare(0.1, (0.98, 0.96))),
-    PlantedKind(name="rare failures, rate 50 %", plant=_rare(0.5, (0.98, 0.97)), is_like_another=True),
-    PlantedKind(name="rare successes, rate 5 %", plant=_rare(0.05, (0.04, 0.02)), is_like_another=True),
+    PlantedKind(name="second runs, held", plant=partial(_second, held=True)),
+    PlantedKind(name="second runs, each drawn", plant=partial(_second, held=False), is_like_another=True),
+    PlantedKind(name="policies by settings", plant=partial(_policies, by_settings=True), first_look=0.75),
+    PlantedKind(name="request limits", plant=partial(_policies, by_settings=False), first_look=0.75),
+    PlantedKind(name="lost runs, rate 30 %", plant=partial(_lost, prob=0.3), is_like_another=True),
+    PlantedKind(name="lost runs, rate 10 %", plant=partial(_lost, prob=0.1)),
+    PlantedKind(name="outcomes of 40 %", plant=partial(_judged, share=0.0)),
+    PlantedKind(
+        name="outcomes of 40 %, and a sample", plant=partial(_judged, share=0.3), is_like_another=True
+    ),
+    PlantedKind(name="rare failures, rate 10 %", plant=partial(_rare, prob=0.1, shares=(0.98, 0.96))),
+    PlantedKind(
+        name="rare failures, rate 50 %",
+        plant=partial(_rare, prob=0.5, shares=(0.98, 0.97)),
+        is_like_another=True,
+    ),
+    PlantedKind(
+        name="rare successes, rate 5 %",
+        plant=partial(_rare, prob=0.05, shares=(0.04, 0.02)),
+        is_like_another=True,
+    ),
     PlantedKind(name="a change of work", plant=_change_of_work),
     PlantedKind(name="a release", plant=_release),
 )
