@@ -19,9 +19,8 @@ from core.maths.statistics.experiments import cap_of, measure, sessions_needed, 
 from core.maths.statistics.trials.verdict import ERROR, HARMS, HELPS, NO_DIFFERENCE, WORDS
 from core.records.experiment import METRICS, ExperimentPlan, SessionMetric
 from core.records.trial import TrialWord
-from tests.bench.harness import Row, Scale
+from tests.bench.harness import Row, Scale, hits_of
 
-WORLDS: Final = 40
 _LOOKS: Final = 60
 _FALSE_GOAL: Final = 7.0
 """28 of 400 worlds."""
@@ -300,8 +299,7 @@ def claims_of(world: World, plan: ExperimentPlan) -> Claimed:
 
 def misjudged_sessions(scale: Scale, folder: Path) -> list[Row]:
     """Share of planted experiments with a false claim, without their verdict, and of intervals that miss."""
-    n_pairs = scale.n_number_pairs
-    n_worlds = 10 * WORLDS if n_pairs > WORLDS else min(WORLDS, 3 * n_pairs - 2)
+    n_worlds = scale.n_planted
     rows: list[Row] = []
     for place, (name, kind) in enumerate(KINDS.items()):
         dice = (np.random.default_rng([59, place, seed]) for seed in range(n_worlds))
@@ -314,16 +312,7 @@ def _rows(name: str, kind: Kind, results: Sequence[Claimed]) -> list[Row]:
     n_false = {claim: sum(claim in one.false for one in results) for claim in (*WORDS[:3], "others")}
 
     def row(title: str, hits: int, goal: float, note: str) -> Row:
-        figure = 100 * hits / n_worlds
-        return Row(
-            name=f"{title}: {name}",
-            base="planted experiments",
-            figure=figure,
-            unit="pt",
-            goal=goal,
-            n=n_worlds,
-            note=note,
-        )
+        return hits_of("planted experiments", f"{title}: {name}", hits, n_worlds, goal=goal, note=note)
 
     notes = ", ".join(f"{claim} {n}" for claim, n in n_false.items())
     last = ", ".join(f"{word} {ends.count(word)}" for word in WORDS)

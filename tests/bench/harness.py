@@ -24,41 +24,6 @@ Unit = Literal["x", "B", "MB", "/s", "pt", "/month", "share", "ms"]
 
 _LIBRARIES: Final = ("numpy", "scipy", "sqlalchemy", "msgspec", "orjson", "streamlit", "plotly")
 
-_SIZES: Final[dict[str, tuple[int, int, int]]] = {
-    "n_bulk_runs": (40, 4_000, 20_000),
-    "n_bulk_pairs": (1, 7, 9),
-    "n_session_prompts": (6, 1_500, 8_000),
-    "n_progress_files": (3, 300, 1_000),
-    "n_progress_pairs": (1, 7, 7),
-    "n_durable_pairs": (2, 200, 1_000),
-    "n_batch_rewards": (20, 10_000, 10_000),
-    "n_batch_pairs": (1, 7, 15),
-    "n_writers": (2, 30, 30),
-    "n_writes": (3, 40, 100),
-    "n_writer_rounds": (1, 5, 9),
-    "n_grown_from": (60, 10_000, 10_000),
-    "n_grown_to": (200, 1_000_000, 1_000_000),
-    "n_grown_runs": (20, 2_000, 2_000),
-    "n_grown_pairs": (1, 7, 7),
-    "n_summary_arms": (300, 100_000, 100_000),
-    "n_select_arms": (300, 10_000, 10_000),
-    "n_number_pairs": (1, 15, 51),
-    "n_inclusion_arms": (40, 1_000, 1_000),
-    "n_inclusion_pairs": (1, 3, 5),
-    "n_training_rows": (40, 100_000, 100_000),
-    "n_training_pairs": (1, 3, 3),
-    "n_page_runs": (60, 20_000, 1_000_000),
-    "n_page_pairs": (1, 200, 200),
-    "n_page_evaluations": (200, 100_000, 100_000),
-    "n_learners": (20, 2_000, 2_000),
-    "n_fleet_pairs": (1, 15, 15),
-    "n_screen_arms": (40, 10_000, 10_000),
-    "n_screen_pairs": (1, 15, 51),
-    "n_clicks": (0, 0, 15),
-    "import_mb": (1, 100, 1_000),
-}
-"""Sizes of the benchmarks: tiny, quick, full."""
-
 Work = Callable[[int], object]
 
 
@@ -82,48 +47,70 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         return "met" if self.figure <= self.goal else "MISSED"
 
 
-@dataclass(frozen=True, kw_only=True)
+def hits_of(base: str, name: str, hits: int, n: int, *, goal: float, note: str) -> Row:
+    """Return a row of a share in per cent."""
+    return Row(name=name, base=base, figure=100 * hits / n, unit="pt", goal=goal, n=n, note=note)
+
+
+class _Size:
+    """Size of a benchmark by scale."""
+
+    def __init__(self, *sizes: int) -> None:
+        self.sizes = sizes
+
+    def __get__(self, scale: Scale, _owner: type[Scale]) -> int:
+        return self.sizes[scale.number]
+
+
+@dataclass(frozen=True)
 class Scale:
-    """How much work each row does."""
+    """How much work each row does: tiny, quick, full."""
 
-    n_bulk_runs: int
-    n_bulk_pairs: int
-    n_session_prompts: int
-    n_progress_files: int
-    n_progress_pairs: int
-    n_durable_pairs: int
-    n_batch_rewards: int
-    n_batch_pairs: int
-    n_writers: int
-    n_writes: int
-    n_writer_rounds: int
-    n_grown_from: int
-    n_grown_to: int
-    n_grown_runs: int
-    n_grown_pairs: int
-    n_summary_arms: int
-    n_select_arms: int
-    n_number_pairs: int
-    n_inclusion_arms: int
-    n_inclusion_pairs: int
-    n_training_rows: int
-    n_training_pairs: int
-    n_page_runs: int
-    n_page_pairs: int
-    n_page_evaluations: int
-    n_learners: int
-    n_fleet_pairs: int
-    n_screen_arms: int
-    n_screen_pairs: int
-    crowd_s: float
-    n_clicks: int
-    import_mb: int
+    number: int
+
+    n_bulk_runs = _Size(40, 4_000, 20_000)
+    n_bulk_pairs = _Size(1, 7, 9)
+    n_session_prompts = _Size(6, 1_500, 8_000)
+    n_progress_files = _Size(3, 300, 1_000)
+    n_progress_pairs = _Size(1, 7, 7)
+    n_durable_pairs = _Size(2, 200, 1_000)
+    n_batch_rewards = _Size(20, 10_000, 10_000)
+    n_batch_pairs = _Size(1, 7, 15)
+    n_writers = _Size(2, 30, 30)
+    n_writes = _Size(3, 40, 100)
+    n_writer_rounds = _Size(1, 5, 9)
+    n_grown_from = _Size(60, 10_000, 10_000)
+    n_grown_to = _Size(200, 1_000_000, 1_000_000)
+    n_grown_runs = _Size(20, 2_000, 2_000)
+    n_grown_pairs = _Size(1, 7, 7)
+    n_summary_arms = _Size(300, 100_000, 100_000)
+    n_select_arms = _Size(300, 10_000, 10_000)
+    n_number_pairs = _Size(1, 15, 51)
+    n_inclusion_arms = _Size(40, 1_000, 1_000)
+    n_inclusion_pairs = _Size(1, 3, 5)
+    n_training_rows = _Size(40, 100_000, 100_000)
+    n_training_pairs = _Size(1, 3, 3)
+    n_page_runs = _Size(60, 20_000, 1_000_000)
+    n_page_pairs = _Size(1, 200, 200)
+    n_page_evaluations = _Size(200, 100_000, 100_000)
+    n_learners = _Size(20, 2_000, 2_000)
+    n_fleet_pairs = _Size(1, 15, 15)
+    n_screen_arms = _Size(40, 10_000, 10_000)
+    n_screen_pairs = _Size(1, 15, 51)
+    n_clicks = _Size(0, 0, 15)
+    import_mb = _Size(1, 100, 1_000)
+
+    @property
+    def crowd_s(self) -> float:
+        return (0.5, 20.0, 60.0)[self.number]
+
+    @property
+    def n_planted(self) -> int:
+        """Number of planted worlds of a kind."""
+        return 400 if self.n_number_pairs > 40 else min(40, 3 * self.n_number_pairs - 2)
 
 
-TINY, QUICK, FULL = (
-    Scale(crowd_s=seconds, **{name: sizes[column] for name, sizes in _SIZES.items()})
-    for column, seconds in enumerate((0.5, 20, 60))
-)
+TINY, QUICK, FULL = map(Scale, range(3))
 
 Benchmark = Callable[[Scale, Path], list[Row]]
 

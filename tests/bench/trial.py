@@ -28,7 +28,7 @@ from core.maths.statistics.trials.verdict import (
     words,
 )
 from core.records.trial import Cell, TrialPlan, TrialWord
-from tests.bench.harness import Row, Scale
+from tests.bench.harness import Row, Scale, hits_of
 from tests.statistics.trials.worlds import cells_of, plan_of
 
 _FALSE_GOAL: Final = 7.0
@@ -36,7 +36,6 @@ _FALSE_GOAL: Final = 7.0
 _MISSED_GOAL: Final = 5.0
 _POWER_GOAL: Final = 20.0
 _MANY: Final = 30
-WORLDS: Final = 40
 
 Dice = np.random.Generator
 Rates = Callable[[Dice], Floats]
@@ -250,8 +249,7 @@ def claimed(world: World) -> Claimed:
 
 def misjudged(scale: Scale, folder: Path) -> list[Row]:
     """Share of planted trials with a false word, without their word, and of intervals that miss the truth."""
-    n_pairs = scale.n_number_pairs
-    n_worlds = 10 * WORLDS if n_pairs > WORLDS else min(WORLDS, 3 * n_pairs - 2)
+    n_worlds = scale.n_planted
     rows: list[Row] = []
     for place, (name, (plant, due)) in enumerate(planted_kinds().items()):
         dice = (np.random.default_rng([59, place, seed]) for seed in range(n_worlds))
@@ -264,16 +262,7 @@ def _rows(name: str, due: TrialWord | None, results: Sequence[Claimed]) -> Itera
     ends, n_worlds = [one.last for one in results], len(results)
 
     def row(title: str, hits: int, n: int, goal: float, note: str) -> Row:
-        figure = 100 * hits / n
-        return Row(
-            name=f"{title}: {name}",
-            base="planted trials",
-            figure=figure,
-            unit="pt",
-            goal=goal,
-            n=n,
-            note=note,
-        )
+        return hits_of("planted trials", f"{title}: {name}", hits, n, goal=goal, note=note)
 
     note = ", ".join(f"{word} {ends.count(word)}" for word in WORDS)
     yield row("false words", sum(one.is_false for one in results), n_worlds, _FALSE_GOAL, note)

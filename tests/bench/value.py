@@ -27,7 +27,7 @@ from core.maths.statistics.savings.units import per_session
 from core.maths.statistics.savings.whole import headline
 from core.records.times import HOUR_MS
 from tests.bench.claims import LOOKS
-from tests.bench.harness import Row, Scale
+from tests.bench.harness import Row, Scale, hits_of
 from tests.worlds import START_MS, put_empty_database
 from tests.worlds.caches import share_a_cache
 from tests.worlds.planted import record_planted
@@ -36,8 +36,8 @@ _FALSE_GOAL: Final = 7.0
 """28 of 400 worlds."""
 _MISSED_GOAL: Final = 20.0
 _COVERED_GOAL: Final = 5.0
-WORLDS: Final = 40
 _RECORDED: Final = 20
+_row: Final = partial(hits_of, "planted worlds")
 
 
 @dataclass
@@ -195,8 +195,8 @@ def _judged(dice: np.random.Generator, share: float) -> Planted:
     sample = dice.random(n) < share
     known = sample | (dice.random(n) < np.where(~base & (achieved == 0), 0.2, 0.45))
     tokens = 20_000 * np.where(base, 1, 0.75) * _spread(dice, n, 0.4)
-    achieved, sample = np.where(known, achieved, np.nan), sample if share else None
-    return Planted(base, tokens, 0.3, achieved=achieved, sample=sample, saving=25.0, outcome=-15.0)
+    achieved, judged = np.where(known, achieved, np.nan), sample if share else None
+    return Planted(base, tokens, 0.3, achieved=achieved, sample=judged, saving=25.0, outcome=-15.0)
 
 
 def _rare(dice: np.random.Generator, prob: float, shares: tuple[float, float]) -> Planted:
@@ -312,13 +312,12 @@ def _first(runs: SessionRuns, n: int) -> SessionRuns:
 
 def misjudged(scale: Scale, folder: Path) -> list[Row]:
     """Share of planted worlds with a false claim, of missed savings, and of intervals of outcomes that miss."""
-    n_pairs = scale.n_number_pairs
-    n_worlds = 10 * WORLDS if n_pairs > WORLDS else min(WORLDS, 3 * n_pairs - 2)
+    n_worlds = scale.n_planted
     n_recorded = min(n_worlds, _RECORDED)
     claims = [_proven_by_cache(folder / f"{seed}.db", seed) for seed in range(n_recorded)]
     note = "through the doors, looked at every 40 of 800 runs"
-    cached = _row("false claims: shared caches", sum(claims), n_recorded, _FALSE_GOAL, note)
-    return [cached, *_recorded(n_recorded, folder), *_rows(n_worlds, min(LOOKS, 4 * n_pairs))]
+    cached = _row("false claims: shared caches", sum(claims), n_recorded, goal=_FALSE_GOAL, note=note)
+    return [cached, *_recorded(n_recorded, folder), *_rows(n_worlds, min(LOOKS, 4 * scale.n_number_pairs))]
 
 
 def _learner(file: Path, seed: int) -> AbstractContextManager[Learner]:
@@ -349,7 +348,11 @@ def _recorded(n_worlds: int, folder: Path) -> Iterator[Row]:
                 words = {word for one in answers[first:] for word in (one.overall.verdict, one.outcome.word)}
                 false += bool(_false_words(world) & words)
             yield _row(
-                f"false claims at the door: {kind.name}", false, n_worlds, _FALSE_GOAL, "looked at twice"
+                f"false claims at the door: {kind.name}",
+                false,
+                n_worlds,
+                goal=_FALSE_GOAL,
+                note="looked at twice",
             )
 
 
@@ -372,28 +375,16 @@ def _rows(n_worlds: int, n_looks: int) -> Iterator[Row]:
         both = list(zip(worlds, results, strict=True))
         false = Counter(word for world, one in both for word in one.words & _false_words(world))
         worst = max(false.values(), default=0)
-        yield _row(f"false claims: {kind.name}", worst, n, _FALSE_GOAL, _note(false, results))
+        yield _row(f"false claims: {kind.name}", worst, n, goal=_FALSE_GOAL, note=_note(false, results))
         missed = sum(not one.inside for one in results)
-        yield _row(f"outcomes missed: {kind.name}", missed, n, _COVERED_GOAL, "at any look")
+        yield _row(f"outcomes missed: {kind.name}", missed, n, goal=_COVERED_GOAL, note="at any look")
     lasting = [
         claimed(_clean(np.random.default_rng([58, seed])), 1, 0.0).proven_at_last for seed in range(n_worlds)
     ]
     note = "25 %, log-sd .6, 1,200 sessions, rate 10 %"
-    yield _row("savings not proven: clean", lasting.count(False), n_worlds, _MISSED_GOAL, note)
+    yield _row("savings not proven: clean", lasting.count(False), n_worlds, goal=_MISSED_GOAL, note=note)
 
 
 def _note(false: Mapping[str, int], results: list[Claimed]) -> str:
     counts = ", ".join(f"{name} {n}" for name, n in false.items())
     return f"false: {counts or 'none'}; proven {sum('proven' in one.words for one in results)}"
-
-
-def _row(name: str, hits: int, n_worlds: int, goal: float, note: str) -> Row:
-    return Row(
-        name=name,
-        base="planted worlds",
-        figure=100 * hits / n_worlds,
-        unit="pt",
-        goal=goal,
-        n=n_worlds,
-        note=note,
-    )
