@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from core.errors import UnknownRun
+from core.flows import queries
+from core.flows.compact import compact
 from core.flows.corrections import undo
 from core.flows.importing import import_files
 from core.flows.learn import record, reward
@@ -14,8 +18,8 @@ from core.flows.select import select
 from core.flows.settings import change
 from core.records.arm import Arm
 from core.records.run import Call
-from tests.dashboard.conftest import Open, check, heads, is_text_only, said, unfold
-from tests.dashboard.worlds import HOSTILE, context_at, keys, world
+from tests.dashboard.conftest import Open, check, heads, is_text_only, said, texts, unfold
+from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at, keys, world
 from tests.worlds import chosen_among, lines_file, run_line
 
 JUNK = "<script>alert(1)</script>"
@@ -189,3 +193,20 @@ def test_an_outcome_on_the_form_of_rewards_is_no_filter_of_runs(open_page: Open,
     check(page)
     page.switch_page("app_pages/rewards.py").run()
     check(page)
+
+
+def test_pages_name_the_deleted_runs_once(open_page: Open, database: Path) -> None:
+    context = world(database, keys(3), 60)
+    pages = ("arm", "runs", "sessions")
+
+    def words(name: str) -> str:
+        return " ".join(texts(open_page(name, arm=keys(3)[0]) if name == "arm" else open_page(name)))
+
+    for name in pages:
+        assert "compact deleted" not in words(name)
+    assert compact(replace(context, clock=lambda: NOON_MS), keep_days=1).runs == 36
+    for name in pages:
+        assert words(name).count("compact deleted 36") == 1, name
+    with pytest.raises(UnknownRun):
+        queries.run(context, "run-0")
+    assert "deleted by compact on" in " ".join(texts(open_page("run", run="run-0")))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Mapping, Sequence
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,16 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue, KeyValueList
 
 from core.detect import detect
-from core.errors import InvalidInput
+from core.errors import InvalidInput, UnreadableSource
+from core.flows.context import Context
+from core.flows.importing import import_files
+from core.formats import Limits, recognise
 from core.formats.otlp import Encoding, answer_to, problem_of, read_spans, run_or_reason, unpacked
 from core.formats.spans import attributes_of
 from core.maths.observe import guard
 from core.records.arm import skill_key
 from core.records.run import Run
+from tests.formats.builders import lines, names, put, read, rejected, runs
 
 Json = dict[str, Any]
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -44,6 +49,7 @@ _LOADED = st.tuples(
     st.sampled_from(["user-slash", "claude-proactive"]),
     st.sampled_from([0, 1, 2, "STATUS_CODE_ERROR"]),
 )
+OTHER = "1af7651916cd43dd8448eb211c80319d"
 
 
 def span(
@@ -370,3 +376,57 @@ def test_a_skill_of_a_trace_is_used_by_what_its_spans_name_alone(
     assert {arm.key for arm in run.inventory.named} == {skill_key(name) for name in known}
     assert {*run.not_offered} == {f"skill {name}" for name, _ in loads if meant(name) is None}
     assert {one.arm for one in detect(run).references} == by[True] | by[False]
+
+
+SPANS = [span(1), reply(2, 1), called(3, 1, "search"), called(4, 1, "read")]
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_file_gives_the_run_that_the_same_bytes_give_through_the_door(
+    tmp_path: Path, indent: int | None, packed: bool
+) -> None:
+    content = json.dumps(request(*SPANS), indent=indent).encode()
+    path = put(tmp_path, gzip.compress(content) if packed else content)
+    assert recognise(path) == "otlp"
+    assert runs(read(path)) == [run_or_reason(read_spans(content, "json").spans)]
+
+
+def test_a_trace_may_lie_on_many_lines_and_in_many_files_in_any_order(tmp_path: Path) -> None:
+    (wanted,) = runs(read(put(tmp_path, as_json(*SPANS))))
+    for number, order in enumerate(permutations(SPANS)):
+        assert runs(read(put(tmp_path, lines([request(one) for one in (*order, *order)])))) == [wanted]
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for place, one in enumerate(order):
+            put(folder, as_json(one), f"{place}.jsonl")
+        assert runs(read(folder)) == [wanted]
+        assert runs(read(*sorted(folder.iterdir()), folder / "0.jsonl")) == [wanted]
+
+
+def test_a_trace_without_a_model_or_a_tool_is_refused_and_counted(tmp_path: Path) -> None:
+    plain = [span(1, trace=OTHER), span(2, 1, trace=OTHER, http__method="GET")]
+    entries = read(put(tmp_path, lines([request(*SPANS), request(*plain)])))
+    assert ([names(run) for run in runs(entries)], [OTHER in one.reason for one in rejected(entries)]) == (
+        [["search", "read"]],
+        [True],
+    )
+
+
+def test_bad_lines_and_bad_spans_are_named_with_their_line(tmp_path: Path) -> None:
+    bad = {**SPANS[0], "traceId": "xyz"}
+    content = lines([request(*SPANS), {"resourceSpans": 7}, request(bad)]) + b"{\n"
+    entries = read(put(tmp_path, content))
+    assert ([one.line for one in rejected(entries)], len(runs(entries))) == ([2, 3, 4], 1)
+
+
+def test_spans_beyond_the_limit_are_refused_whole(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableSource, match="must fit into"):
+        read(put(tmp_path, as_json(*SPANS)), limits=Limits(document_bytes=300, line_bytes=1 << 20))
+
+
+def test_again_changes_nothing_and_a_later_span_updates(context: Context, tmp_path: Path) -> None:
+    part, whole = put(tmp_path, as_json(*SPANS[:3]), "part"), put(tmp_path, as_json(*SPANS), "whole")
+    assert import_files(context, [part]).runs == 1
+    assert (import_files(context, [whole]).updated, import_files(context, [whole]).id) == (1, None)
+    assert TRACE in runs(read(whole))[0].uid

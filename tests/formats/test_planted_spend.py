@@ -32,7 +32,7 @@ from tests.formats.test_opencode import START, call, database, finish, say, toke
 from tests.formats.test_opencode import session as opencode_session
 from tests.formats.test_otlp import as_json, span
 from tests.formats.test_swe_agent import acted, small
-from tests.formats.test_verifiers_traces import trace as verifiers_trace
+from tests.formats.test_verifiers import trace as verifiers_trace
 
 Json = dict[str, Any]
 MODELS = ("own-1", "own-2", "advisor-1", "child-1")

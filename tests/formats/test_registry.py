@@ -29,9 +29,8 @@ from tests.formats.test_langfuse import reply as traced_reply
 from tests.formats.test_openclaw_export import arm, posterior, trace
 from tests.formats.test_opencode import MAIN, call, say
 from tests.formats.test_opencode import session as opencode
-from tests.formats.test_otlp import called, request, span
+from tests.formats.test_otlp import SPANS, called, request, span
 from tests.formats.test_otlp import reply as span_reply
-from tests.formats.test_otlp_file import SPANS
 from tests.formats.test_qortex_db import TABLE
 from tests.formats.test_swe_agent import WORK
 from tests.formats.test_swe_agent import trajectory as swe_agent

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ast
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from core.maths.statistics.savings import Savings, savings
 from core.maths.statistics.summary import Summary, summarise
 from core.records.arm import ARM_TYPES
 from dashboard import wording
+from dashboard.figures import theme
 from dashboard.figures.arms import METHODS, ArmRow, Method, notable, ordered, rows
 from dashboard.figures.bands import bands, bands_by_type
 from dashboard.figures.chart import Chart
@@ -22,13 +25,18 @@ from dashboard.figures.distributions import distributions, smoothed
 from dashboard.figures.ladder import ladder
 from dashboard.figures.savings_time import savings_time
 from dashboard.figures.strata import strata
-from dashboard.figures.theme import DARK, LIGHT, THEMES, Tokens
+from dashboard.figures.theme import DARK, LIGHT, SELECTS, THEMES, Tokens
 from dashboard.figures.width_pulls import MAX_MARKS, apart, width_pulls
+from tests.conftest import ROOT
 from tests.dashboard.worlds import HOSTILE, keys
 from tests.worlds.columns import arms
 from tests.worlds.usage import Counted, usage_of
 
 FORBIDDEN = ("<script", "%{x}", "<b>bold")
+APART = {"theme.py", "svg.py"}
+FIGURES = sorted(one for one in (ROOT / "dashboard" / "figures").glob("*.py") if one.name not in APART)
+OVER_DAYS = {"savings_time.py", "evidence.py", "path.py"}
+_AXES = ("xaxis", "yaxis")
 
 
 def columns_of(names: tuple[str, ...], pulls: list[int], successes: list[int]) -> ArmColumns:
@@ -280,3 +288,46 @@ def test_one_tall_curve_does_not_press_the_others_flat() -> None:
     assert any("square roots" in text for text in _texts(drawn))
     alike = densities(arms[:4], [], LIGHT)  # by id, the tall one last
     assert not any("square roots" in text for text in _texts(alike))
+
+
+def _names(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _axes(tree: ast.AST) -> Iterator[ast.expr]:
+    """Yield the value of each axis that a layout gets."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _names(node.func) == "layout":
+            yield from (one.value for one in node.keywords if one.arg and one.arg.startswith(_AXES))
+
+
+@pytest.mark.parametrize("path", FIGURES, ids=lambda path: path.stem)
+def test_only_the_theme_decides_what_a_drag_does(path: Path) -> None:
+    source = path.read_text("utf-8")
+    assert not {"dragmode", "fixedrange", "selectdirection"} & set(source.split('"')), path.name
+    tree = ast.parse(source)
+    assert ("SELECTS" in source) == (path.name in OVER_DAYS), path.name
+    for value in _axes(tree):
+        made = {_names(one.func) for one in ast.walk(value) if isinstance(one, ast.Call)}
+        assert any(name.endswith("axis") for name in made), (path.name, ast.unparse(value))
+
+
+def test_a_layout_lets_nothing_move_and_an_axis_is_fixed() -> None:
+    layout = theme.layout(LIGHT, height=1, margin=(0, 0, 0, 0))
+    assert layout["dragmode"] is False
+    assert theme.axis(LIGHT)["fixedrange"] is True
+    assert theme.probability_axis(LIGHT)["fixedrange"] is True
+    assert dict(SELECTS) == {"dragmode": "select", "selectdirection": "h"}
+    assert theme.CONFIG["scrollZoom"] is False
+    assert theme.CONFIG["doubleClick"] is False
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_drawn_figures_are_fixed(compact: bool) -> None:
+    for name, chart in _all(LIGHT, compact=compact, names=keys(10)).items():
+        layout = chart.figure.to_dict()["layout"]
+        modes = layout["dragmode"], layout.get("selectdirection")
+        assert modes == (("select", "h") if name == "time" and not compact else (False, None)), name
+        axes = {key: axis["fixedrange"] for key, axis in layout.items() if key.startswith(_AXES)}
+        assert len(axes) >= 2, name
+        assert all(axes.values()), (name, axes)
