@@ -24,6 +24,8 @@ import pytest
 import core
 from core import errors
 from core.errors import ArmscopeError
+from core.names import RENAMED, Renamed
+from core.version import __version__
 from dashboard.pages import PAGES
 from tests.conftest import ROOT
 
@@ -604,3 +606,16 @@ def test_every_error_that_is_raised_names_the_next_step() -> None:
             if node.func.id in names and all(keyword.arg != "next_step" for keyword in node.keywords):
                 silent.append(f"{module_of(path)}:{node.lineno}")
     assert silent == []
+
+
+def test_an_old_name_works_warns_once_and_has_a_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.names.RENAMED", {"OldArm": Renamed("Arm", "0.2.0")})
+    with pytest.warns(DeprecationWarning, match="OldArm is Arm since armscope 0.2.0"):
+        core.__getattr__("OldArm")
+    assert core.__getattr__("OldArm") is core.Arm  # a second warning would be an error
+    with pytest.raises(AttributeError):
+        core.__getattr__("OlderArm")
+    for name, row in RENAMED.items():
+        assert name not in core.__all__
+        assert row.replacement in core.__all__
+        assert row.since == __version__, f"{name} was accepted for one version: remove it"

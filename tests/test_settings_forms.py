@@ -1,7 +1,4 @@
-"""Edits of made-up settings files in TOML and JSON5: nothing is lost, nothing leaks, an undo brings back each byte.
-
-The values of TOML are those that the standard library reads. Those of JSON5 are drawn before the text is.
-"""
+"""Edits of made-up settings files in TOML and JSON5: nothing is lost, nothing leaks, undo brings back each byte."""
 
 from __future__ import annotations
 

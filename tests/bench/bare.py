@@ -1,8 +1,4 @@
-"""Bare: the barest way to put the same facts on disk: the driver, prepared tuples, one transaction.
-
-What to write is read back from a database that armscope wrote, so base and ours can be held against each
-other row by row (`differing`).
-"""
+"""Bare: driver, prepared tuples and one transaction put on disk what armscope wrote; `differing` compares them."""
 
 from __future__ import annotations
 

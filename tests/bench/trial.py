@@ -1,7 +1,4 @@
-"""Trials: planted worlds in which an effect is easily misjudged; how often a verdict is false at any reading.
-
-Each world is read after each task. A claim is false if it was made at any reading and is not true of the world.
-"""
+"""Trials: planted worlds in which an effect is easily misjudged; how often a verdict is false at any reading."""
 
 from __future__ import annotations
 

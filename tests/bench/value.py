@@ -1,7 +1,4 @@
-"""Value: planted worlds in which a saving, or what it buys, is easily misjudged; how often a claim is false.
-
-Each world is seen at many looks. A claim is false if it was made at any look and is not true of the world.
-"""
+"""Value: planted worlds in which a saving, or what it buys, is easily misjudged; how often a claim is ever false."""
 
 from __future__ import annotations
 

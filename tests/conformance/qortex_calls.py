@@ -52,6 +52,7 @@ _NEEDED: Final = {
     "session_end": {"session_id"},
 }
 LAST: Final = "$last"
+NOWHERE: Final = {"error": "Session <uuid> not found in any learner"}
 """Stands for the session that began last, wherever it is."""
 
 
@@ -335,6 +336,19 @@ def renamed(value: Any) -> Any:  # noqa: ANN401 - JSON
 
 def _key(arm: str) -> str:
     return arm if is_arm_id(arm) else f"tool:other:{arm}"
+
+
+def belief(alpha: float, beta: float, mean: float, pulls: int) -> Document:
+    """Return qortex's answer to an observation of the arm ``a``."""
+    return {"arm_id": "a", "alpha": alpha, "beta": beta, "mean": mean, "pulls": pulls}
+
+
+def ended(learner: str) -> Document:
+    """Return qortex's answer to the end of a session in which nothing was selected."""
+    return {
+        **{"session_id": "<uuid>", "learner": learner, "selected_arms": [], "outcomes": {}},
+        **{"started_at": "<ts>", "ended_at": "<ts>"},
+    }
 
 
 def print_tally(tally: Counter[str], what: str) -> None:

@@ -20,12 +20,15 @@ from core.errors import ArmscopeError, InvalidInput
 from core.flows import queries
 from tests.conformance.qortex_calls import (
     LAST,
+    NOWHERE,
     OPERATOR,
     Answer,
     Refused,
     Sequence,
     as_recorded,
+    belief,
     desk_at,
+    ended,
     hold,
     is_malformed,
     print_tally,
@@ -59,13 +62,7 @@ def _unrecorded(name: str, *exchanges: tuple[str, str, object, int, object]) -> 
 UNRECORDED: Final = [
     _unrecorded(
         "a poisoned posterior",
-        (
-            "POST",
-            "observe",
-            {**_A, "reward": -3},
-            200,
-            {"arm_id": "a", "alpha": -2.0, "beta": 5.0, "mean": -0.6667, "pulls": 1},
-        ),
+        ("POST", "observe", {**_A, "reward": -3}, 200, belief(-2.0, 5.0, -0.6667, 1)),
         ("POST", "select", {"learner": "o", "candidates": _CANDIDATES}, 500, None),
         ("POST", "reset", {"learner": "o"}, 200, {"learner": "o", "deleted": 1, "status": "reset"}),
     ),
@@ -97,24 +94,8 @@ UNRECORDED: Final = [
             200,
             {"session_id": "<uuid>", "learner": "o"},
         ),
-        (
-            *("POST", "sessions/end", {"session_id": LAST}, 200),
-            {
-                "session_id": "<uuid>",
-                "learner": "o",
-                "selected_arms": [],
-                "outcomes": {},
-                "started_at": "<ts>",
-                "ended_at": "<ts>",
-            },
-        ),
-        (
-            "POST",
-            "sessions/end",
-            {"session_id": LAST},
-            200,
-            {"error": "Session <uuid> not found in any learner"},
-        ),
+        ("POST", "sessions/end", {"session_id": LAST}, 200, ended("o")),
+        ("POST", "sessions/end", {"session_id": LAST}, 200, NOWHERE),
     ),
 ]
 

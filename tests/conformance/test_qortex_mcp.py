@@ -12,10 +12,13 @@ import pytest
 from tests.conformance.mcp_client import Agent, agent_at
 from tests.conformance.qortex_calls import (
     LAST,
+    NOWHERE,
     Answer,
     Refused,
     Sequence,
     as_recorded,
+    belief,
+    ended,
     hold,
     is_malformed,
     print_tally,
@@ -32,11 +35,6 @@ CONTRACT: Final = VECTORS.parent / "contracts" / "qortex_mcp_tools.json"
 _A: Final = {"learner": "openclaw", "arm_id": "a"}
 _SELECT: Final = {"learner": "openclaw", "candidates": [{"id": "a"}, {"id": "b"}]}
 _ERROR: Final = {"is_error": True}
-_ENDED: Final = {
-    **{"session_id": "<uuid>", "learner": "openclaw", "selected_arms": [], "outcomes": {}},
-    **{"started_at": "<ts>", "ended_at": "<ts>"},
-}
-_NOWHERE: Final = {"error": "Session <uuid> not found in any learner"}
 _KEYS: Final = ["excluded_arms", "is_baseline", "scores", "selected_arms", "token_budget", "used_tokens"]
 
 
@@ -50,16 +48,8 @@ def _unrecorded(name: str, *calls: tuple[str, Mapping[str, Any], Mapping[str, An
 UNRECORDED: Final = [
     _unrecorded(
         "a poisoned posterior",
-        (
-            "observe",
-            {**_A, "reward": -3},
-            {"arm_id": "a", "alpha": -2.0, "beta": 5.0, "mean": -0.6667, "pulls": 1},
-        ),
-        (
-            "observe",
-            {**_A, "reward": 1},
-            {"arm_id": "a", "alpha": -1.0, "beta": 5.0, "mean": -0.25, "pulls": 2},
-        ),
+        ("observe", {**_A, "reward": -3}, belief(-2.0, 5.0, -0.6667, 1)),
+        ("observe", {**_A, "reward": 1}, belief(-1.0, 5.0, -0.25, 2)),
         ("select", _SELECT, _ERROR),
     ),
     _unrecorded(
@@ -69,13 +59,9 @@ UNRECORDED: Final = [
             {"learner": "openclaw", "session_name": "n"},
             {"session_id": "<uuid>", "learner": "openclaw"},
         ),
-        (
-            "observe",
-            {**_A, "reward": 1, "context": {"session_key": LAST}},
-            {"arm_id": "a", "alpha": 2.0, "beta": 1.0, "mean": 0.6667, "pulls": 1},
-        ),
-        ("session_end", {"session_id": LAST}, _ENDED),
-        ("session_end", {"session_id": LAST}, _NOWHERE),
+        ("observe", {**_A, "reward": 1, "context": {"session_key": LAST}}, belief(2.0, 1.0, 0.6667, 1)),
+        ("session_end", {"session_id": LAST}, ended("openclaw")),
+        ("session_end", {"session_id": LAST}, NOWHERE),
     ),
     _unrecorded(
         "seeds that are no candidates",
@@ -122,11 +108,7 @@ UNRECORDED: Final = [
     ),
     _unrecorded(
         "two learners",
-        (
-            "observe",
-            {**_A, "reward": 1},
-            {"arm_id": "a", "alpha": 2.0, "beta": 1.0, "mean": 0.6667, "pulls": 1},
-        ),
+        ("observe", {**_A, "reward": 1}, belief(2.0, 1.0, 0.6667, 1)),
         ("posteriors", {"learner": "other"}, {"learner": "other", "posteriors": {}}),
     ),
     _unrecorded("no learner", ("observe", {"arm_id": "a", "reward": 1}, _ERROR), ("reset", {}, _ERROR)),

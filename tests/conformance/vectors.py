@@ -103,9 +103,7 @@ def compare(
     deviations: Sequence[Deviation],
     same: Callable[[Any, Any], bool] = lambda one, other: bool(one == other),
 ) -> tuple[Deviation, ...]:
-    """Hold every part of an answer against theirs; what is missing on one side counts as `ABSENT`. Answers with the
-    deviations that were met, each once.
-    """
+    """Hold each part of an answer against theirs (missing: `ABSENT`); return the deviations met, each once."""
     met: dict[str, Deviation] = {}
     for name in dict.fromkeys((*theirs, *ours)):
         our, their = ours.get(name, ABSENT), theirs.get(name, ABSENT)

@@ -181,7 +181,11 @@ async def peer_of(server: ServerOptions) -> AsyncIterator[Peer]:
 
 @asynccontextmanager
 async def proxied(
-    open_: Callable[[], LearnerProtocol], *names: str, is_named: bool = False, **others: ServerOptions
+    open_: Callable[[], LearnerProtocol],
+    *names: str,
+    is_named: bool = False,
+    begins: bool = True,
+    **others: ServerOptions,
 ) -> AsyncIterator[Peer]:
     """A client of a proxy in front of raw servers and ``others``; at the end it leaves."""
     (read, wrote), (reading, writing) = os.pipe(), os.pipe()
@@ -196,6 +200,8 @@ async def proxied(
     )
     peer = Peer(reader, wrote)
     try:
+        if begins:
+            await peer.begin()
         yield peer
     finally:
         with suppress(OSError):
@@ -207,7 +213,7 @@ async def proxied(
 
 
 async def test_what_a_proxy_does_not_know_passes_as_it_is(tmp_path: Path) -> None:
-    async with proxied(late(tmp_path / "a.db"), "a") as peer:
+    async with proxied(late(tmp_path / "a.db"), "a", begins=False) as peer:
         begun = await peer.begin()
         assert begun["x-envelope"] == "a"
         assert begun["result"]["capabilities"]["x"] == {"a": True}
@@ -226,7 +232,6 @@ async def test_what_a_proxy_does_not_know_passes_as_it_is(tmp_path: Path) -> Non
 
 async def test_a_list_has_all_pages_and_its_unknown_members(tmp_path: Path) -> None:
     async with proxied(late(tmp_path / "a.db"), "a") as peer:
-        await peer.begin()
         answer = await peer.ask("tools/list")
         assert answer["x-envelope"] == "a"
         assert answer["result"]["_meta"] == {"x": 1}
@@ -238,7 +243,6 @@ async def test_a_list_has_all_pages_and_its_unknown_members(tmp_path: Path) -> N
 
 async def test_odd_tools_are_listed_as_they_are(tmp_path: Path) -> None:
     async with proxied(late(tmp_path / "a.db"), "odd") as peer:
-        await peer.begin()
         tools = (await peer.ask("tools/list"))["result"]["tools"]
         assert [one["name"] for one in tools[:4]] == NAMES[:4]
         odd = [5, None, {}, {"name": ""}, {"name": 7}, {"name": "x" * 600}, {"name": "a\x07"}]
@@ -257,9 +261,8 @@ async def test_odd_tools_are_listed_as_they_are(tmp_path: Path) -> None:
 
 async def test_a_server_may_have_no_tool_or_know_no_tools(tmp_path: Path) -> None:
     async with proxied(late(tmp_path / "a.db"), "none") as peer:
-        await peer.begin()
         assert await peer.tools() == []
-    async with proxied(late(tmp_path / "a.db"), "none", "a") as peer:
+    async with proxied(late(tmp_path / "a.db"), "none", "a", begins=False) as peer:
         assert (await peer.ask("prompts/list"))["error"]["code"] == -32601
         assert (await peer.ask("tools/list"))["error"]["code"] == -32601, "before the handshake"
         await peer.begin()
@@ -281,7 +284,6 @@ async def test_a_session_is_a_run_of_the_chosen_tools(tmp_path: Path) -> None:
     chooses(tmp_path / "a.db", 2)
     hidden: list[str] = []
     async with proxied(late(tmp_path / "a.db"), "a", is_named=True) as peer:
-        await peer.begin()
         shown = await peer.tools()
         assert len(shown) == 2
         assert "say" in shown, "it was always used"
@@ -304,7 +306,6 @@ async def test_a_session_is_a_run_of_the_chosen_tools(tmp_path: Path) -> None:
 async def test_turns_that_a_client_names_are_runs(tmp_path: Path) -> None:
     codex = {"x-codex-turn-metadata": {"turn_id": "2", "model": "gpt-x"}}
     async with proxied(late(tmp_path / "a.db"), "a", is_named=True) as peer:
-        await peer.begin()
         await peer.tools()
         for meta, name in (({"armscope/turn": "1"}, "say"), (codex, "only_a"), (codex, "say")):
             await peer.call(name, meta)
@@ -325,7 +326,6 @@ async def test_an_excluded_tool_that_is_called_is_not_offered(tmp_path: Path) ->
     with open_learner(tmp_path / "a.db") as learner:
         learner.change("excluded_arms", ["tool:a:say"])
     async with proxied(late(tmp_path / "a.db"), "a", is_named=True) as peer:
-        await peer.begin()
         assert "say" not in await peer.tools()
         answer = await peer.call("say", x=1)
         assert answer["result"]["content"][0]["text"] == 'The tool "say" is not offered.'
@@ -337,7 +337,6 @@ async def test_an_excluded_tool_that_is_called_is_not_offered(tmp_path: Path) ->
 
 async def test_twenty_calls_at_once_get_their_own_answers(tmp_path: Path) -> None:
     async with proxied(late(tmp_path / "a.db"), "a") as peer:
-        await peer.begin()
         for number in range(20):
             arguments = {"seconds": (20 - number) / 100, "number": number, "text": "x" * 100_000}
             peer.send(id=f"c{number}", method="tools/call", params={"name": "wait", "arguments": arguments})
@@ -359,7 +358,6 @@ async def test_twenty_calls_at_once_get_their_own_answers(tmp_path: Path) -> Non
 
 async def test_what_a_client_cancels_is_no_longer_waited_for(tmp_path: Path) -> None:
     async with proxied(late(tmp_path / "a.db"), "a") as peer:
-        await peer.begin()
         await peer.tools()
         peer.send(id=70, method="tools/call", params={"name": "wait", "arguments": {"seconds": 0.2}})
         peer.send(method="notifications/cancelled", params={"requestId": 70})
@@ -416,7 +414,6 @@ async def test_without_a_learner_all_tools_are_there_in_time(
     lock = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
     lock.execute("BEGIN EXCLUSIVE" if away == "locked" else "SELECT 1")
     async with proxied(lambda: AWAY[away](tmp_path), "a", is_named=True) as peer:
-        await peer.begin()
         assert await peer.tools() == NAMES
         assert "result" in await peer.call("say")
         assert await peer.tools() == NAMES
@@ -444,7 +441,6 @@ async def test_a_learner_that_comes_back_chooses_the_next_list(
     with served(context) as url, closing(Front(url)) as front:
         front.be("refused")
         async with proxied(lambda: Client(front.url), "a", is_named=True) as peer:
-            await peer.begin()
             assert await peer.tools() == NAMES
             front.be("passing")
             deadline_s = time.monotonic() + PATIENCE_S
@@ -464,7 +460,6 @@ async def test_a_learner_that_comes_back_chooses_the_next_list(
 
 async def test_a_server_that_dies_ends_the_proxy_and_answers_what_waits(tmp_path: Path) -> None:
     async with proxied(late(tmp_path / "a.db"), "a") as peer:
-        await peer.begin()
         await peer.tools()
         peer.send(id="w", method="tools/call", params={"name": "wait", "arguments": {"seconds": 60}})
         died = await peer.call("die")
@@ -479,7 +474,7 @@ async def test_a_server_that_dies_ends_the_proxy_and_answers_what_waits(tmp_path
 async def test_a_server_that_lies_harms_itself_alone(tmp_path: Path) -> None:
     """It prints text, promises in wrong types, floods, and answers and cancels the requests of another server."""
     liar = ServerOptions(command=sys.executable, args=("-ISc", LIAR))
-    async with proxied(late(tmp_path / "a.db"), "a", liar=liar) as peer:
+    async with proxied(late(tmp_path / "a.db"), "a", liar=liar, begins=False) as peer:
         begun = (await peer.begin())["result"]
         assert begun["capabilities"]["tools"] == {"listChanged": True}
         assert begun["instructions"] == "Use a."
@@ -502,7 +497,6 @@ async def test_a_server_that_lies_harms_itself_alone(tmp_path: Path) -> None:
 async def test_half_a_character_stops_neither_lists_nor_calls(tmp_path: Path) -> None:
     cutter = ServerOptions(command=sys.executable, args=("-ISc", CUTTER))
     async with proxied(late(tmp_path / "a.db"), "a", cutter=cutter) as peer:
-        await peer.begin()
         assert "cut" in await peer.tools()
         answer = await peer.call("cut", x="\ud83d")
         assert answer["result"]["content"][0]["text"] == "\ufffd 😀 \ufffd"
@@ -511,7 +505,6 @@ async def test_half_a_character_stops_neither_lists_nor_calls(tmp_path: Path) ->
 
 async def test_a_tool_whose_new_name_is_another_tools_own_gets_a_third(tmp_path: Path) -> None:
     async with proxied(late(tmp_path / "a.db"), "only", "say", is_named=True) as peer:
-        await peer.begin()
         tools = await peer.tools()
         assert len(tools) == len(set(tools))
         for name, of in {"only_say_": "only", "say_say": "say"}.items():
@@ -521,7 +514,7 @@ async def test_a_tool_whose_new_name_is_another_tools_own_gets_a_third(tmp_path:
 
 async def test_several_servers_are_one(tmp_path: Path) -> None:
     """Tools with one name get that of their server before it; requests of servers get numbers of their own."""
-    async with proxied(late(tmp_path / "a.db"), "a", "b", "c.d", is_named=True) as peer:
+    async with proxied(late(tmp_path / "a.db"), "a", "b", "c.d", is_named=True, begins=False) as peer:
         assert (await peer.ask("server/discover"))["error"]["code"] == -32601
         begun = (await peer.begin())["result"]
         assert begun["capabilities"]["x"] == {"a": True, "b": True, "c.d": True}
@@ -730,7 +723,6 @@ def test_a_server_over_http_is_the_same(mode: str, tmp_path: Path) -> None:
         near = replace(raw("near"), env={"PLANTED_KEY": key})
         far = ServerOptions(url=url, headers={"X-Key": key})
         async with proxied(late(database), is_named=True, far=far, near=near) as peer:
-            await peer.begin()
             assert {"far_ask", "near_ask", "where", "only_near"} < set(await peer.tools())
             assert (await peer.call("where"))["result"]["content"][0]["text"] == "planted"
             assert (await peer.call("header"))["result"]["content"][0]["text"] == key

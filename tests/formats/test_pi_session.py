@@ -313,7 +313,7 @@ def test_counts_that_no_run_can_have_reject_the_run_alone(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", ["pi-session", "openclaw-session"])
 def test_each_real_run_equals_what_was_computed(shared_data: Path, name: str) -> None:
-    """Counts and beliefs are compared where the folders are imported (`tests.flows.test_sessions`)."""
+    """Counts and beliefs are compared where the folders are imported (`tests.flows.test_joined_files`)."""
     found = read_folder(shared_data / name, "prompt")
     wanted = expected(shared_data, f"{name}.prompt")
     assert sum(run.status == "aborted" for run, _, _ in found.judged) == wanted["runs_aborted"]

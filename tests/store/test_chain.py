@@ -126,10 +126,7 @@ def execute(context: Context, *statements: str) -> None:
 
 
 def test_the_first_encoding_is_what_it_was() -> None:
-    """Links of released versions have its number, so it can't change. A new column needs a new number.
-
-    A table that came later changes none of these links.
-    """
+    """Released links have its number, so it can't change; a new column needs a new number, a new table none."""
     first = {table: columns for table, columns in ENCODINGS[1].items() if table not in _LATER}
     encoded = msgspec.json.encode(first, order="sorted")
     assert blake2b(encoded, digest_size=8).hexdigest() == "f3bdf68dc9487289"

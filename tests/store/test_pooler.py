@@ -1,8 +1,4 @@
-"""PgBouncer in transaction mode: each transaction may get another connection of the server, and there are few.
-
-Nothing of ours may need a session: no prepared statement, no setting, no lock. Nothing may wait with a connection of
-the pool for another that needs one.
-"""
+"""PgBouncer in transaction mode, with few connections: nothing needs a session, or waits while it holds one."""
 
 from __future__ import annotations
 

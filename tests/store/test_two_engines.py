@@ -1,8 +1,4 @@
-"""Every statement of the store is understood by PostgreSQL as it is by SQLite.
-
-Everything is asked of SQLite once; every text that the store said is then prepared on a real PostgreSQL. A statement
-in the sources that was not said fails, so none can be forgotten.
-"""
+"""Every statement of the store, asked of SQLite once, is prepared on a real PostgreSQL; none can be forgotten."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Builders of tests: a context on a fresh file with a clock that ticks, one builder per noun, and plain answers.
-
-Every field has a default. Modules of this folder build whole worlds from these.
-"""
+"""Builders of tests: a context on a fresh file with a clock that ticks, and one per noun, with defaults for all."""
 
 from __future__ import annotations
 
