@@ -338,12 +338,12 @@ def _key(arm: str) -> str:
     return arm if is_arm_id(arm) else f"tool:other:{arm}"
 
 
-def belief(alpha: float, beta: float, mean: float, pulls: int) -> Document:
+def observed_as(alpha: float, beta: float, mean: float, pulls: int) -> Document:
     """Return qortex's answer to an observation of the arm ``a``."""
     return {"arm_id": "a", "alpha": alpha, "beta": beta, "mean": mean, "pulls": pulls}
 
 
-def ended(learner: str) -> Document:
+def end_of(learner: str) -> Document:
     """Return qortex's answer to the end of a session in which nothing was selected."""
     return {
         **{"session_id": "<uuid>", "learner": learner, "selected_arms": [], "outcomes": {}},

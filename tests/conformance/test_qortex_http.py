@@ -26,11 +26,11 @@ from tests.conformance.qortex_calls import (
     Refused,
     Sequence,
     as_recorded,
-    belief,
     desk_at,
-    ended,
+    end_of,
     hold,
     is_malformed,
+    observed_as,
     print_tally,
     renamed,
     scrubbed,
@@ -62,7 +62,7 @@ def _unrecorded(name: str, *exchanges: tuple[str, str, object, int, object]) -> 
 UNRECORDED: Final = [
     _unrecorded(
         "a poisoned posterior",
-        ("POST", "observe", {**_A, "reward": -3}, 200, belief(-2.0, 5.0, -0.6667, 1)),
+        ("POST", "observe", {**_A, "reward": -3}, 200, observed_as(-2.0, 5.0, -0.6667, 1)),
         ("POST", "select", {"learner": "o", "candidates": _CANDIDATES}, 500, None),
         ("POST", "reset", {"learner": "o"}, 200, {"learner": "o", "deleted": 1, "status": "reset"}),
     ),
@@ -94,7 +94,7 @@ UNRECORDED: Final = [
             200,
             {"session_id": "<uuid>", "learner": "o"},
         ),
-        ("POST", "sessions/end", {"session_id": LAST}, 200, ended("o")),
+        ("POST", "sessions/end", {"session_id": LAST}, 200, end_of("o")),
         ("POST", "sessions/end", {"session_id": LAST}, 200, NOWHERE),
     ),
 ]

@@ -17,10 +17,10 @@ from tests.conformance.qortex_calls import (
     Refused,
     Sequence,
     as_recorded,
-    belief,
-    ended,
+    end_of,
     hold,
     is_malformed,
+    observed_as,
     print_tally,
     renamed,
     scrubbed,
@@ -48,8 +48,8 @@ def _unrecorded(name: str, *calls: tuple[str, Mapping[str, Any], Mapping[str, An
 UNRECORDED: Final = [
     _unrecorded(
         "a poisoned posterior",
-        ("observe", {**_A, "reward": -3}, belief(-2.0, 5.0, -0.6667, 1)),
-        ("observe", {**_A, "reward": 1}, belief(-1.0, 5.0, -0.25, 2)),
+        ("observe", {**_A, "reward": -3}, observed_as(-2.0, 5.0, -0.6667, 1)),
+        ("observe", {**_A, "reward": 1}, observed_as(-1.0, 5.0, -0.25, 2)),
         ("select", _SELECT, _ERROR),
     ),
     _unrecorded(
@@ -59,8 +59,8 @@ UNRECORDED: Final = [
             {"learner": "openclaw", "session_name": "n"},
             {"session_id": "<uuid>", "learner": "openclaw"},
         ),
-        ("observe", {**_A, "reward": 1, "context": {"session_key": LAST}}, belief(2.0, 1.0, 0.6667, 1)),
-        ("session_end", {"session_id": LAST}, ended("openclaw")),
+        ("observe", {**_A, "reward": 1, "context": {"session_key": LAST}}, observed_as(2.0, 1.0, 0.6667, 1)),
+        ("session_end", {"session_id": LAST}, end_of("openclaw")),
         ("session_end", {"session_id": LAST}, NOWHERE),
     ),
     _unrecorded(
@@ -108,7 +108,7 @@ UNRECORDED: Final = [
     ),
     _unrecorded(
         "two learners",
-        ("observe", {**_A, "reward": 1}, belief(2.0, 1.0, 0.6667, 1)),
+        ("observe", {**_A, "reward": 1}, observed_as(2.0, 1.0, 0.6667, 1)),
         ("posteriors", {"learner": "other"}, {"learner": "other", "posteriors": {}}),
     ),
     _unrecorded("no learner", ("observe", {"arm_id": "a", "reward": 1}, _ERROR), ("reset", {}, _ERROR)),
