@@ -14,7 +14,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from core.columns import Floats
-from core.errors import NotApplicable, UnknownAct
+from core.errors import NotApplicable
 from core.flows.context import Context, unknown_arm, utc_now_ms
 from core.flows.launch import discard_prepared
 from core.flows.queries.frame import DEMO_ORIGIN
@@ -42,10 +42,10 @@ from core.records.experiment import (
     ExperimentState,
     SessionMetric,
 )
-from core.records.limits import one_of, shown
+from core.records.limits import one_of
 from core.records.parameters import ArmKey, ExperimentName, Preview, completed
 from core.records.times import DAY_MS
-from core.store.experiments import StartedExperiment, add_experiment, n_open, started
+from core.store.experiments import StartedExperiment, add_experiment, n_open, named_experiment, started
 from core.store.reads import arm_columns, arm_number, candidates, last_run_ms
 from core.store.reads.arm_story import version_counts
 from core.store.reads.experiments import PastSessions, experiment_sessions, past_sessions
@@ -288,7 +288,7 @@ def stop_experiment(
     one_of("decision", decision, ("end", "keep", "exclude"))
 
     def work(txn: Transaction) -> ExperimentChanged:
-        one = _named(txn, experiment)
+        one = named_experiment(txn, experiment)
         if decision == "exclude":
             return _exclude(txn, one)
         if one.stop is not None and decision in {"end", one.latest.decision}:
@@ -367,7 +367,7 @@ def experiment_result(context: Context, experiment: ExperimentName) -> Experimen
     """Return one experiment: its plan, its sessions, and what they show. Raises `UnknownAct`."""
     context = _in_demo_time(context)
     with context.reading() as snapshot:
-        return _row(snapshot, _named(snapshot, experiment), context.clock())
+        return _row(snapshot, named_experiment(snapshot, experiment), context.clock())
 
 
 def experiment_path(context: Context, experiment: ExperimentName) -> tuple[tuple[int, Estimate], ...]:
@@ -377,7 +377,7 @@ def experiment_path(context: Context, experiment: ExperimentName) -> tuple[tuple
     """
     context = _in_demo_time(context)
     with context.reading() as snapshot:
-        one = _named(snapshot, experiment)
+        one = named_experiment(snapshot, experiment)
         sessions, _ = experiment_sessions(snapshot, one.fact.number, one.plan, context.clock())
     return effects_so_far(sessions, one.plan)
 
@@ -417,21 +417,8 @@ def _state(one: StartedExperiment, now_ms: int) -> ExperimentState:
     return "running" if one.assigns(now_ms) else "ended"
 
 
-def _named(facts: Facts, name: str) -> StartedExperiment:
-    """Return the experiment of an id, of a number, or the latest on an arm."""
-    known = started(facts)
-    number = name.removeprefix("experiment-").removeprefix("#")
-    matching = [one for one in known if str(one.fact.number) == number or one.plan.arm == name]
-    if not matching:
-        raise UnknownAct(
-            f"There is no experiment {shown(name)} in this learner.",
-            next_step="Use an id or arm that armscope experiment list shows.",
-        )
-    return matching[-1]
-
-
 def _running(txn: Transaction, name: str) -> StartedExperiment:
-    one = _named(txn, name)
+    one = named_experiment(txn, name)
     if not one.assigns(txn.now_ms):
         raise NotApplicable(
             f"{one.fact.id} assigns no new session: it is {_state(one, txn.now_ms).replace('_', ' ')}.",

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from core.errors import UnreadableSource
+from core.errors import UnknownAct, UnreadableSource
 from core.records.arm import MICRO
 from core.records.experiment import (
     Assigned,
@@ -243,6 +243,21 @@ def started(facts: Facts) -> tuple[StartedExperiment, ...]:
         for one in known
         if isinstance(one.content, ExperimentPlan)
     )
+
+
+def named_experiment(facts: Facts, name: str) -> StartedExperiment:
+    """Return the experiment of an id, of a number, or the latest on an arm; raises `UnknownAct`."""
+    known = started(facts)
+    number = name.removeprefix("experiment-").removeprefix("#")
+    matching = [
+        one for one in known if name in {one.plan.arm, one.fact.line_id} or str(one.fact.number) == number
+    ]
+    if not matching:
+        raise UnknownAct(
+            f"There is no experiment {shown(name)} in this learner.",
+            next_step="Use an id or arm that armscope experiment list shows.",
+        )
+    return matching[-1]
 
 
 def _decoded(form: str, content: str) -> ExperimentPlan | ExperimentAct:
