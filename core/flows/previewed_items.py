@@ -14,13 +14,17 @@ from core.errors import Conflict, InvalidInput
 from core.records.ledger_lines import digest_text
 from core.records.observation import digest
 from core.records.review import ORDERS, QueueAsks, QueueProposal
+from core.store.experiments import named_experiment
 from core.store.queues import Placed
+from core.store.reads.experiments import lot, runs_to_judge
 from core.store.reads.reviewable import Candidate, named_item, reviewable, session_keys
 from core.store.transaction import Snapshot
 
 _SHOWN: Final = 20
 _AT_ONCE: Final = 8_192
 _LAST: Final = 1 << 62
+_AT_RANDOM: Final = "drawn at random"
+Clock = Callable[[], int]
 _numbers: Final = attrgetter("layer_no", "execution_no", "run_no", "arm_no")
 
 
@@ -45,8 +49,13 @@ def seeded(asks: QueueAsks, entropy: Callable[[], int], token: str | None = None
     return replace(asks, seed=token.rpartition("-")[0] or "0" if token else str(entropy()))
 
 
-def frozen(snapshot: Snapshot, asks: QueueAsks, *, blind: bool = False) -> Frozen:
-    """Return the present items of a query in order. With ``blind``, reasons reveal no judgements of others."""
+def frozen(snapshot: Snapshot, asks: QueueAsks, *, blind: bool = False, clock: Clock | None = None) -> Frozen:
+    """Return the present items of a query in order. With ``blind``, reasons reveal no judgements of others.
+
+    Without a ``clock`` it is of a batch, which draws no sample of an experiment.
+    """
+    if asks.source == "experiment":
+        return _of_experiment(snapshot, asks, clock)
     if asks.order == "random":
         return _at_random(snapshot, asks)
     return Frozen(_in_order(snapshot, asks, blind=blind), asks)
@@ -71,12 +80,35 @@ def _at_random(snapshot: Snapshot, asks: QueueAsks) -> Frozen:
     ranked = [units[key] for key in sorted(units, key=lambda key: digest((asks.seed, key)))]
     totals = accumulate(map(len, ranked))
     n_units = max(sum(total <= asks.limit for total in totals), min(1, len(ranked)))
-    items = [
-        FrozenItem(one.about, "drawn at random")
-        for unit in ranked[:n_units]
-        for one in sorted(unit, key=_age)
-    ]
+    items = [FrozenItem(one.about, _AT_RANDOM) for unit in ranked[:n_units] for one in sorted(unit, key=_age)]
     return Frozen(items, replace(asks, chance=n_units / max(len(ranked), 1)))
+
+
+def _of_experiment(snapshot: Snapshot, asks: QueueAsks, clock: Clock | None) -> Frozen:
+    """Return one run of each sampled session, in an order that says nothing of the side.
+
+    Each side has up to half of the limit: the sessions of its lowest lots. The next lot is the chance of the side.
+    """
+    start = named_experiment(snapshot, asks.experiment)
+    if clock is None or start.plan.source != "person":
+        raise InvalidInput(
+            f"A sample of {start.fact.id} must be a queue, and its outcomes must come from people, got "
+            f"{'a batch' if clock is None else f'the source {start.plan.source}'}.",
+            next_step="Start one with: armscope experiment start ARM --source person",
+        )
+    units: dict[tuple[float, bool], list[int]] = defaultdict(list)
+    for name, with_arm, run_no in runs_to_judge(snapshot, start.fact.number, start.plan, clock()):
+        units[lot(asks, name), with_arm].append(run_no)
+    ours, theirs = (
+        next(islice(sorted(one for one, with_arm in units if with_arm == side), asks.limit // 2, None), 1.0)
+        for side in (True, False)
+    )
+    items = [
+        FrozenItem(Placed(0, 0, min(run_nos, key=lambda one: digest((asks.seed, one))), 0), _AT_RANDOM)
+        for (one, with_arm), run_nos in sorted(units.items())
+        if one < (ours if with_arm else theirs)
+    ]
+    return Frozen(items, replace(asks, experiment=start.fact.line_id, chances=(ours, theirs)))
 
 
 def _in_order(snapshot: Snapshot, asks: QueueAsks, *, blind: bool) -> list[FrozenItem]:
@@ -97,9 +129,9 @@ def _in_order(snapshot: Snapshot, asks: QueueAsks, *, blind: bool) -> list[Froze
     return [FrozenItem(one.about, _reason(one, asks, blind=blind)) for one in first]
 
 
-def proposed(snapshot: Snapshot, asks: QueueAsks) -> QueueProposal:
+def proposed(snapshot: Snapshot, asks: QueueAsks, clock: Clock | None = None) -> QueueProposal:
     """Return the count and the token of the present items of a query."""
-    items = frozen(snapshot, asks).items
+    items = frozen(snapshot, asks, clock=clock).items
     first = tuple(named_item(snapshot, one.about).subject for one in items[:_SHOWN])
     return QueueProposal(n=len(items), token=token_of(asks, items), first=first)
 

@@ -57,7 +57,7 @@ def propose_queue(context: Context, asks: QueueAsks | None = None) -> QueuePropo
     """Count the items that a queue would hold now. `add_queue` with its token adds exactly these."""
     query = seeded(asks or QueueAsks(), context.entropy)
     with context.reading("queue") as snapshot:
-        return proposed(snapshot, query)
+        return proposed(snapshot, query, context.clock)
 
 
 def add_queue(
@@ -94,7 +94,7 @@ def add_queue(
     if due_days is not None:
         whole("due_days", due_days, _MOST_DAYS)
     with context.reading("queue") as snapshot:
-        chosen = frozen(snapshot, query, blind=blind)
+        chosen = frozen(snapshot, query, blind=blind, clock=context.clock)
     check_token(query, chosen.items, token)
     draft = QueueLine(  # checked before anything is written
         id=_NEW,

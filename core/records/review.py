@@ -14,9 +14,9 @@ from core.records.limits import MAX_COUNT, MAX_LABEL_CHARS, number, shown, text,
 from core.records.run import RUN_CLASSES, RunClass
 from core.records.run_query import RunFilter, View
 
-Source = Literal["unjudged", "low", "disagree", "filter", "runs", "unused"]
+Source = Literal["unjudged", "low", "disagree", "filter", "runs", "unused", "experiment"]
 """Sources of items: not judged by a person, low reward, disputed by raters, any match of a filter, runs picked by
-hand, runs that had an arm and did not use it.
+hand, runs that had an arm and did not use it, sessions of an experiment.
 """
 About = Literal["run", "arm", "execution", "layer"]
 """Kinds of items. An arm is one in a run, a layer one in an execution."""
@@ -64,6 +64,10 @@ class QueueAsks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     The source ``unused`` is always a random order of the arm of ``wanted``. Of each session one run is drawn among
     those that had the arm. ``used`` counts the sessions whose run used it. The others are drawn with the ``chance``.
+
+    The source ``experiment`` is always a random sample of the sessions of an ``experiment``, one run of each.
+    ``chances`` are those of a session with the arm, and of one without. A reviewer sees neither arms nor side of a
+    session while its item is open to them.
     """
 
     source: Source = "unjudged"
@@ -78,6 +82,8 @@ class QueueAsks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     seed: str | None = None
     chance: float | None = None
     used: int | None = None
+    experiment: str = ""
+    chances: tuple[float, float] | None = None
 
     @property
     def hold_ms(self) -> int:
@@ -98,14 +104,14 @@ class QueueAsks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                     f"{name} must be one of {', '.join(allowed)}, got {shown(getattr(self, name))}.",
                     next_step="Choose one of those.",
                 )
-        if self.source == "unused":
-            msgspec.structs.force_setattr(self, "about", "arm")
+        if self.source in {"unused", "experiment"}:
+            msgspec.structs.force_setattr(self, "about", "arm" if self.source == "unused" else "run")
             msgspec.structs.force_setattr(self, "order", "random")
         whole("used", self.used or 0, MAX_COUNT)
         whole("limit", self.limit, MAX_ITEMS, lowest=1)
         whole("hold_minutes", self.hold_minutes, MAX_HOLD_MINUTES, lowest=1)
         number("below", self.below, lowest=0, highest=1)
-        if self.order == "random" and self.source not in {"filter", "unused"}:
+        if self.order == "random" and self.source not in {"filter", "unused", "experiment"}:
             raise InvalidInput(
                 f"The source of a random order must be filter, got {self.source}.",
                 next_step="Choose the source filter: then each session that passes has the same chance.",
@@ -117,7 +123,13 @@ class QueueAsks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                     next_step="Leave it out, or choose the order random.",
                 )
         text("seed", self.seed or "drawn", MAX_LABEL_CHARS)
-        number("chance", self.chance or 0, lowest=0, highest=1)
+        for chance in (self.chance or 0, *(self.chances or ())):
+            number("chance", chance, lowest=0, highest=1)
+        if (self.source == "experiment") != bool(self.experiment):
+            raise InvalidInput(
+                f"experiment must be named for the source experiment and no other, got it for {self.source}.",
+                next_step="Name one that armscope experiment list shows, with the source experiment.",
+            )
         if (self.source == "runs") != bool(self.runs):
             raise InvalidInput(
                 f"runs must be named for the source runs and no other, got {len(self.runs):,} for {self.source}.",

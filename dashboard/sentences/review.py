@@ -36,6 +36,7 @@ SOURCE_WORDS: Final[Mapping[Source, str]] = {
     "filter": "all that passes the filters",
     "runs": "runs picked by hand",
     "unused": "runs that had an arm without a use",
+    "experiment": "a random sample of an experiment",
 }
 ORDER_WORDS: Final[Mapping[StoredOrder, str]] = {
     "oldest": "oldest first",

@@ -348,7 +348,10 @@ def test_each_session_has_the_chance_that_is_stored(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
-        ({"source": "x"}, "source must be one of unjudged, low, disagree, filter, runs, unused, got 'x'"),
+        (
+            {"source": "x"},
+            "source must be one of unjudged, low, disagree, filter, runs, unused, experiment, got 'x'",
+        ),
         ({"about": "session"}, "about must be one of"),
         ({"order": "newest"}, "order must be one of"),
         ({"order": "random"}, "The source of a random order must be filter, got unjudged"),

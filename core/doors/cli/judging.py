@@ -114,6 +114,7 @@ reads("list", inside=QUEUES, takes="queues", examples=["queue", "queue list --js
     examples=[
         'queue add "Week 13" --limit 30 --rubric v2',
         "queue add Doubtful --source disagree --order disagreement --reviewers 2 --blind",
+        "queue add Sample --experiment experiment-1 --limit 60",
     ],
     options={
         "n_reviewers": typer.Option("--reviewers", metavar="N"),
@@ -135,6 +136,9 @@ def add_queue(
     below: Annotated[float, typer.Option("--below", help="The highest reward or score that is low.")] = (
         _ASKS.below
     ),
+    experiment: Annotated[
+        str, typer.Option("--experiment", metavar="ID", help="Draw a random sample of its sessions, by side.")
+    ] = "",
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="How many items at most.")] = _ASKS.limit,
     hold_minutes: Annotated[
         int,
@@ -145,11 +149,12 @@ def add_queue(
 ) -> None:
     context = context_of(line)
     asks = QueueAsks(
-        source="runs" if run else source,
+        source="runs" if run else "experiment" if experiment else source,
         about=about,
         order=order,
         wanted=RunFilter(arm=arm),
         runs=tuple(run or ()),
+        experiment=experiment,
         below=below,
         limit=limit,
         hold_minutes=hold_minutes,

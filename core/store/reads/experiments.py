@@ -8,7 +8,7 @@ numbers or on the order of runs, so an import into another learner gives the sam
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, NamedTuple
@@ -24,8 +24,11 @@ from core.records.arm import MICRO, Arm
 from core.records.bill import AT_LEAST
 from core.records.evidence import INCLUDED, NAMED, REFERENCED
 from core.records.experiment import ExperimentPlan
+from core.records.observation import digest
+from core.records.review import QueueAsks
 from core.records.times import DAY_MS, HOUR_MS
 from core.store.engine.dialect import ACTIVE, ASSIGNMENTS_BY_EXPERIMENT, BY_NAME, BY_TIME, RUNS_BY_UID
+from core.store.queues import active_queues
 from core.store.reads.achieved import compared_outcomes, outcomes_there_are
 from core.store.reads.arms import arm_number
 from core.store.transaction import Facts
@@ -33,6 +36,7 @@ from core.store.transaction import Facts
 PAST_RUNS: Final = 10_000
 PAST_DAYS: Final = 60
 """Latest runs that a plan reads, of so many days."""
+_LOTS: Final = (1 << 53) - 1
 _names: Final = msgspec.json.Decoder(list[str]).decode
 _NEVER_OUT: Final = INCLUDED | NAMED | REFERENCED
 _COLUMNS: Final = (
@@ -43,7 +47,7 @@ _COLUMNS: Final = (
 _COUNTED: Final = f" AND r.{ACTIVE} AND r.outcome <> 'empty' AND r.revision <= ?"
 _OF_ARM: Final = " LEFT JOIN outcome o ON o.learner_id = ?1 AND o.run_no = r.run_no AND o.arm_no = ?"
 _ASSIGNED: Final = (
-    "SELECT assignment_no, CASE side WHEN 'with' THEN 1 ELSE 0 END, chance_micro, at_ms FROM assignment"
+    "SELECT assignment_no, uid, CASE side WHEN 'with' THEN 1 ELSE 0 END, chance_micro, at_ms FROM assignment"
     f" {ASSIGNMENTS_BY_EXPERIMENT} WHERE learner_id = ? AND experiment_no = ? AND undone = 0 AND {ACTIVE}"
     " AND revision <= ? ORDER BY revision, assignment_no"
 )
@@ -138,32 +142,92 @@ def experiment_sessions(
     A run follows its side if its selection took the side from the assignment, and the arm was in or out accordingly.
     An imported run needs no selection.
     """
-    assigned = facts.connection.columns(_ASSIGNED, [facts.learner_id, experiment_no, facts.revision])
-    numbers, side, chance_micro, at_ms = map(ints, assigned)
-    with_arm, ends = side == 1, at_ms + plan.hours * HOUR_MS
-    values = [facts.learner_id, arm_number(facts, plan.arm), experiment_no, facts.revision]
-    both = [facts.connection.columns(sql, values) for sql in _RUNS]
-    number, run_class, choice, not_offered, *columns = (list(chain(*one)) for one in zip(*both, strict=True))
-    place = {one: index for index, one in enumerate(numbers.tolist())}
-    runs = _CountedRuns.of([place[one] for one in number], columns)
-    is_by_side = _took(_line_id(facts, experiment_no), with_arm[runs.session], run_class, choice)
+    numbers, ids, with_arm, chance, ends = _assigned(facts, experiment_no, plan)
+    runs, (run_class, choice, not_offered) = _runs_of(facts, experiment_no, plan.arm, numbers)
+    line_id = _line_id(facts, experiment_no)
+    is_by_side = _took(line_id, with_arm[runs.session], run_class, choice)
     is_out = (np.maximum(runs.flags, 0) & _NEVER_OUT == 0) & ~_called(plan.arm, not_offered)
     is_in = np.maximum(runs.flags, 0) & (INCLUDED | NAMED) != 0
     is_followed = is_by_side & np.where(with_arm[runs.session], is_in, is_out)
     in_time = runs.ended_ms <= ends[runs.session]
     measures = _measured(facts, runs.where(in_time), ends, with_arm, source=plan.source, days=plan.days)
     has_run, is_over = ~np.isnan(measures["known"]), now_ms > ends + plan.days * DAY_MS
+    sample_chance, in_sample = _sampled(facts, line_id, ids, with_arm, ends, days=plan.days)
     sessions = ExperimentSessions(
         with_arm=with_arm,
-        chance=chance_micro / MICRO,
+        chance=chance,
         has_ended=now_ms > ends,
         is_settled=(now_ms > ends) & (is_over | (measures["known"] == 1)),
         has_run=has_run,
         followed=~_any(runs.session[in_time & ~is_followed], len(ends)),
-        in_sample=np.zeros(len(ends), dtype=np.bool_),
+        in_sample=in_sample,
+        sample_chance=sample_chance,
         **measures,
     )
     return sessions, int((~in_time).sum())
+
+
+def _assigned(
+    facts: Facts, experiment_no: int, plan: ExperimentPlan
+) -> tuple[list[int], list[str], Bools, Floats, Ints]:
+    """Return the assigned sessions in order: numbers, ids of lines, sides, chances, and when their time is over."""
+    columns = facts.connection.columns(_ASSIGNED, [facts.learner_id, experiment_no, facts.revision])
+    numbers, uids, *rest = columns
+    side, chance_micro, at_ms = map(ints, rest)
+    ids = [uid or f"{facts.origin}/assignment-{number}" for number, uid in zip(numbers, uids, strict=True)]
+    return numbers, ids, side == 1, chance_micro / MICRO, at_ms + plan.hours * HOUR_MS
+
+
+def _runs_of(
+    facts: Facts, experiment_no: int, arm: str, numbers: Sequence[int]
+) -> tuple[_CountedRuns, list[list[Any]]]:
+    """Return the runs of assigned sessions, with their classes, selections, and names that were not offered."""
+    values = [facts.learner_id, arm_number(facts, arm), experiment_no, facts.revision]
+    both = [facts.connection.columns(sql, values) for sql in _RUNS]
+    number, *columns = (list(chain(*one)) for one in zip(*both, strict=True))
+    place = {one: index for index, one in enumerate(numbers)}
+    return _CountedRuns.of([place[one] for one in number], columns[3:]), columns[:3]
+
+
+def _sampled(
+    facts: Facts, experiment: str, ids: Sequence[str], with_arm: Bools, ends: Ints, *, days: int
+) -> tuple[Floats, Bools]:
+    """Return the chance of each session to be judged (NaN: it could not be drawn), and whether it was drawn.
+
+    The first queue after the end of its time draws it, as long as an outcome can still count.
+    """
+    chance, lots = np.full((2, len(ends)), np.nan)
+    queues = [one for one in active_queues(facts) if one.asks.experiment == experiment]
+    for queue in sorted(queues, key=lambda one: (one.at_ms, one.uid)):
+        is_open = np.isnan(chance) & _can_be_judged(ends, days, queue.at_ms)
+        chance[is_open] = np.where(with_arm, *(queue.asks.chances or (0, 0)))[is_open]
+        lots[is_open] = [lot(queue.asks, ids[index]) for index in np.flatnonzero(is_open).tolist()]
+    return chance, lots < chance
+
+
+def _can_be_judged(ends: Ints, days: int, now_ms: int) -> Bools:
+    return np.asarray((ends < now_ms) & (now_ms <= ends + days * DAY_MS))
+
+
+def lot(asks: QueueAsks, assignment: str) -> float:
+    """Return the number in [0, 1) by which a queue draws an assigned session: it lies below the chance."""
+    return (digest((asks.seed, assignment)) & _LOTS) / (_LOTS + 1)
+
+
+def runs_to_judge(
+    facts: Facts, experiment_no: int, plan: ExperimentPlan, now_ms: int
+) -> Iterator[tuple[str, bool, int]]:
+    """Yield the runs whose outcome can count, of sessions that no queue could draw yet.
+
+    Each has the id of the assignment, whether its side is that with the arm, and its number.
+    """
+    numbers, ids, with_arm, _, ends = _assigned(facts, experiment_no, plan)
+    runs, _ = _runs_of(facts, experiment_no, plan.arm, numbers)
+    chance, _ = _sampled(facts, _line_id(facts, experiment_no), ids, with_arm, ends, days=plan.days)
+    is_open = np.isnan(chance) & _can_be_judged(ends, plan.days, now_ms)
+    counted = runs.where(is_open[runs.session] & (runs.ended_ms <= ends[runs.session]))
+    rows = zip(counted.session.tolist(), counted.number.tolist(), strict=True)
+    return ((ids[session], bool(with_arm[session]), number) for session, number in rows)
 
 
 def _line_id(facts: Facts, experiment_no: int) -> str:

@@ -119,7 +119,7 @@ def session_keys(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[int, int | 
     rows = snapshot.rows_in(
         "SELECT run_no, session, session_key FROM run WHERE learner_id = ? AND run_no IN ({})", run_nos
     )
-    return {run_no: name or key for run_no, name, key in rows if name or key is not None}
+    return {run_no: name or key for run_no, name, key in rows if name or (key is not None and key >= 0)}
 
 
 def _named(snapshot: Snapshot, name: str) -> tuple[int, int | None]:

@@ -50,7 +50,7 @@ def asks_fields(name: str, *, folded: DeltaGenerator | None) -> QueueAsks | None
     with left:
         source = st.selectbox(
             "Which",
-            SOURCES if folded is not None else SOURCES[:-1],
+            SOURCES if folded is not None else SOURCES[:-2],
             key=f"{name} source",
             format_func=sentences.SOURCE_WORDS.__getitem__,
         )
@@ -72,12 +72,15 @@ def asks_fields(name: str, *, folded: DeltaGenerator | None) -> QueueAsks | None
         below = st.number_input("Score at most", 0.0, 1.0, 0.5, 0.05, key=f"{name} below")
     if source == "runs":
         picked = st.text_area("Runs, by number or id, one a line", key=f"{name} runs", height=100)
-    else:
+    elif source != "experiment":
         _say_filters(run_filter)
     if source == "unused":
         run_filter = run_filter or RunFilter()
         arm = st.text_input("Arm, by its id", run_filter.arm or "", key=f"{name} arm")
         run_filter = replace(run_filter, arm=arm.strip() or None)
+    experiment = ""
+    if source == "experiment":
+        experiment = st.text_input("Experiment, by its id or arm", key=f"{name} experiment").strip()
     runs = tuple(line.strip() for line in picked.splitlines() if line.strip())
     try:
         return QueueAsks(
@@ -89,6 +92,7 @@ def asks_fields(name: str, *, folded: DeltaGenerator | None) -> QueueAsks | None
             below=below,
             runs=runs,
             view=reading().view,
+            experiment=experiment,
         )
     except ArmscopeError as problem:
         st.markdown(f":red[:material/error: {wording.literal(str(problem))}]")
