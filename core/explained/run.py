@@ -49,6 +49,10 @@ _FIXED: Final[Mapping[Reason, str]] = {
 }
 """Reasons that no change of the record's values would have flipped."""
 
+BLIND: Final = (
+    "Its arms and its side are hidden until you judge or skip the item of the experiment that you have open."
+)
+
 
 def verdict(story: RunStory) -> str:
     """Return the guard's decision about a run, and its reason.
@@ -57,6 +61,8 @@ def verdict(story: RunStory) -> str:
     """
     facts = story.facts
     calls = _calls(facts.n_calls, facts.n_real_calls)
+    if story.is_blind:
+        return f"Recorded with {calls}. {BLIND}"
     if facts.outcome == "empty":
         return "An empty prompt: nothing answered it, so it counts as no run and nothing was learned."
     if facts.run_class == "trial":
@@ -342,7 +348,7 @@ def replaced(row: Observation) -> str | None:
 
 def not_decided(story: RunStory) -> str | None:
     """Return why a run has no decisions; None if it has some."""
-    if story.selection is not None:
+    if story.selection is not None or story.is_blind:
         return None
     facts = story.facts
     if facts.outcome == "empty":

@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 from msgspec.structs import replace as replace_settings
 
-from core.errors import InvalidSetting, StoreError, UnknownArm, UnknownLearner
+from core.errors import InvalidSetting, NotApplicable, StoreError, UnknownArm, UnknownLearner
 from core.records.actor import OF_INSTALLATION, Action, Actor, authorise, may
 from core.records.learner import INSTALLATION, Sticky
 from core.settings import (
@@ -36,7 +36,7 @@ from core.settings import (
 from core.store import fleet, reads
 from core.store.reads import near_keys
 from core.store.replies import Reply, reply_of, taken
-from core.store.review import hidden_evaluations
+from core.store.review import blind_runs, hidden_evaluations
 from core.store.staging import Part, Stage
 from core.store.store import Store
 from core.store.transaction import Facts, Snapshot, Transaction, has_others, unknown_learner
@@ -259,12 +259,22 @@ class Context:
                 snapshot.settings = replace_settings(snapshot.settings, sticky=self.sticky)
             snapshot.shows_words = self.may("read_words")
             snapshot.shows_texts = self.may("read_texts")
+            if action not in {"select", "ingest"}:
+                snapshot.blind = blind_runs(snapshot, self.actor.name)
             yield snapshot
 
     @contextmanager
     def reading_for_export(self, action: Action = "read") -> Iterator[Snapshot]:
-        """Yield a snapshot for a file, without evaluations by others that a blind queue hides from the actor."""
+        """Yield a snapshot for a file, without evaluations by others that a blind queue hides from the actor.
+
+        Raises `NotApplicable` for the reviewer of an open item of an experiment, because a file has arms and side.
+        """
         with self.reading(action) as snapshot:
+            if snapshot.blind:
+                raise NotApplicable(
+                    f"A file would show arms and side of {len(snapshot.blind):,} runs that are open to you.",
+                    next_step="Judge or skip the item of the experiment's queue, and export again.",
+                )
             snapshot.hidden = self.hidden_from(snapshot)
             yield snapshot
 

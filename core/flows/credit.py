@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Final, NamedTuple, assert_never
 
 from msgspec import Meta
@@ -20,6 +20,7 @@ from core.records.observation import counted_in
 from core.store.episode_credits import Prompted, RunArm, add_credit, credit_of, prompted
 from core.store.episodes import find_episode
 from core.store.ledger import epochs_of_credit
+from core.store.review import blind_runs
 from core.store.transaction import Facts, Transaction
 
 _NO_SHARES: Final[Mapping[CreditRule, str]] = {
@@ -36,11 +37,12 @@ class CreditSplit(NamedTuple):
     shares: tuple[tuple[Prompted, int], ...] = ()
     why: str | None = None
 
-    @property
-    def credit_shares(self) -> tuple[CreditShare, ...]:
-        """The shares as records."""
+    def credit_shares(self, blind: Collection[int] = ()) -> tuple[CreditShare, ...]:
+        """Return the shares as records, without those in ``blind`` runs."""
         return tuple(
-            CreditShare(run=one.run, arm=one.arm, weight_micro=weight) for one, weight in self.shares
+            CreditShare(run=one.run, arm=one.arm, weight_micro=weight)
+            for one, weight in self.shares
+            if one.run_no not in blind
         )
 
 
@@ -70,8 +72,8 @@ def credit_in(txn: Transaction, uid: str, rule: CreditRule) -> CreditAnswer:
     scale = declared or Scale()
     before = credit_of(txn, uid)
     split = split_of(txn, line, scale, rule)
-    shares = split.credit_shares
-    answer = CreditAnswer(id=None, episode=uid, rule=rule, reward=split.reward, shares=shares, why=split.why)
+    shares, visible = split.credit_shares(), split.credit_shares(blind_runs(txn, txn.actor.name))
+    answer = CreditAnswer(id=None, episode=uid, rule=rule, reward=split.reward, shares=visible, why=split.why)
     if before is not None and (before.rule, before.reward, before.shares) == (rule, split.reward, shares):
         counted = counted_in(epochs_of_credit(txn, before.number).values())
         return replace(answer, id=f"credit-{before.number}", repeated=True, counted_in=counted)

@@ -43,6 +43,7 @@ from core.store.ledger import epochs_of_observations
 from core.store.reads import RunMatch, find_run, find_runs, flags_of, listed_arms, missing_run
 from core.store.reads.evaluations import arms_of_runs, near_uids
 from core.store.replies import keep_replies, replies_of, reply_to
+from core.store.review import refuse_blind
 from core.store.subjects import ExecutionMatch, Kind, executions_of, layer_nos, name_subject, subject_no
 from core.store.transaction import Detail, Facts, Transaction
 
@@ -355,6 +356,7 @@ class _Subjects:
             for one in orders
             if one.arm in self._arms and one.run in self._runs
         ]:
+            refuse_blind(txn, (run_no for run_no, _ in places))
             self._flags |= flags_of(txn, places)
 
     def resolve(self, order: EvaluationOrder) -> ResolvedOrder:

@@ -44,6 +44,7 @@ from core.store.reads import (
     run_of_uid,
 )
 from core.store.replies import Reply, keep_replies, replies_of, reply_to
+from core.store.review import refuse_blind
 from core.store.rollup import Rollup
 from core.store.runs import add_runs
 from core.store.transaction import DECLARED, Detail, Facts, Transaction
@@ -260,6 +261,7 @@ def known_of(facts: Facts, orders: Collection[RewardOrder | BatchLine]) -> Order
     rows = dict(rows_by_arm.values())
     if not runs:
         return OrderFacts(arm_nos, rows, {}, {})
+    refuse_blind(facts, (one.run_no for one in runs.values()))
     places = {
         (runs[order.run].run_no, arm_nos[order.arm])
         for order in orders

@@ -130,7 +130,8 @@ class RunStory:
     ``selection`` None: no decisions were recorded. ``replays``: the packer repeats the recorded order; ``k`` is its
     limit on arms (0 = unlimited, None = unknown). ``differs``: arms in the prompt that were not selected, or the
     reverse. ``episodes``: uids of the episodes with the run. ``assigned`` is the side of its session in the
-    ``experiment`` of this id; None = none.
+    ``experiment`` of this id; None = none. ``is_blind``: an item of an experiment is open to the caller, so neither
+    arms nor side are shown.
     """
 
     facts: RunFacts
@@ -146,6 +147,7 @@ class RunStory:
     newer: str | None
     experiment: str = ""
     assigned: Assigned | None = None
+    is_blind: bool = False
 
     @cached_property
     def n_in(self) -> int:

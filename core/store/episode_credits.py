@@ -22,7 +22,7 @@ from core.records.observation import Amount, not_in_prompt, whole_pulls
 from core.store.caches import chunks, shifting
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, PRESENT
-from core.store.tables import OBSERVATION_COLUMNS
+from core.store.tables import OBSERVATION_COLUMNS, leaving_out
 from core.store.transaction import Byline, Facts, Snapshot, Transaction
 
 _COLUMNS: Final = (*OBSERVATION_COLUMNS[:-2], "episode_credit_no", *OBSERVATION_COLUMNS[-2:])
@@ -192,14 +192,15 @@ def credit_of(facts: Facts, episode: str) -> InForce | None:
 
 def _shares(facts: Facts, number: int) -> tuple[CreditShare, ...]:
     """Return a credit's shares for arms in prompts of active runs."""
+    unless, left_out = leaving_out("b.run_no", facts.blind)
     rows = facts.rows(
         "SELECT r.uid, a.key, b.success_micro + b.failure_micro FROM observation b"
         f" JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND r.{ACTIVE}"
         " JOIN outcome o ON o.learner_id = b.learner_id AND o.run_no = b.run_no AND o.arm_no = b.arm_no"
         " JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no"
         " WHERE b.learner_id = ? AND b.episode_credit_no <> 0 AND b.episode_credit_no = ?"
-        f" AND o.flags & {INCLUDED} <> 0 ORDER BY b.observation_no",
-        [number],
+        f" AND o.flags & {INCLUDED} <> 0{unless} ORDER BY b.observation_no",
+        [number, *left_out],
     )
     return tuple(CreditShare(run=run, arm=arm, weight_micro=weight) for run, arm, weight in rows)
 

@@ -253,6 +253,8 @@ class Statements:
 
     connection: Connection
     learner_id: int
+    blind: frozenset[int] = frozenset()
+    """Numbers of the runs whose arms and side the reader may not see now; `core.flows.context` sets it."""
 
     def rows(self, sql: str, values: Iterable[object] = ()) -> list[Row]:
         """Return the rows of a query whose first parameter is the learner; ``values`` are the others."""

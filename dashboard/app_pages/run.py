@@ -31,7 +31,7 @@ def page() -> None:
             story.decisions(story_of_run)
             repaired(story_of_run.repairs)
         else:
-            muted("No arm was put to the test.")
+            muted("Hidden." if story_of_run.is_blind else "No arm was put to the test.")
     with panel("Conversation", still="the decisions above still hold"):
         conversation(story_of_run)
     if judging.may_judge(story_of_run):

@@ -120,6 +120,8 @@ def run(story: RunStory) -> Sentence:
     name = f"Run {wording.count(facts.run_no)} was "
     if facts.outcome == "empty":
         return composed(name, Phrase("an empty prompt"), ": nothing answered it.")
+    if story.is_blind:
+        return composed(name, Phrase("assigned by an experiment"), ", and it is open for you to judge.")
     n_all, n_in = len(story.arms), story.n_in
     kind = _CLASS_WORDS[facts.run_class]
     arms = (

@@ -333,7 +333,7 @@ def read_a_trial(context: Context) -> None:
 
 def assign_and_count(context: Context, folder: Path) -> None:
     """An experiment with sessions that have a run, an erased one that has none, and a run without a session."""
-    number, now_ms = start_experiment(context, ARM), START_MS + 13 * HOUR_MS
+    number, now_ms = start_experiment(context, ARM, judged=True), START_MS + 13 * HOUR_MS
     for uid, session in (("assigned 1", "of a side"), ("assigned 2", None)):
         record(context, assigned_run(context, uid, session, ended_at_ms=START_MS + 12 * HOUR_MS))
     late = chosen_among("assigned 3", select(context, OFFERED), OFFERED, session="of a later name")
@@ -348,6 +348,15 @@ def assign_and_count(context: Context, folder: Path) -> None:
         assert (len(sessions), n_late, int(sessions.followed.sum())) == (4, 0, 4)
         assert len(past_sessions(snapshot, ARM, hours=24, days=7, source=None, now_ms=now_ms)) == 3
     undo_and_redo(context, f"experiment-{number}")
+    blind = replace(context, clock=lambda: START_MS + 60 * HOUR_MS)
+    queue = add_queue(blind, "sides", QueueAsks(source="experiment", experiment=ARM))
+    next_item(blind, queue.id)
+    for arm in (None, ARM):
+        see_runs(blind, RunFilter(arm=arm), View())
+    queries.rewards(blind)
+    queries.arm_ledger(blind, ARM)
+    queries.changes(blind)
+    undo(context, queue.id)
 
 
 def offer_and_hear(context: Context) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hmac
 from typing import Any, Final, NamedTuple
 
+from msgspec.structs import replace
+
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.select import select
@@ -33,9 +35,13 @@ class AssignedRow(NamedTuple):
     at_ms: int
 
 
-def start_experiment(context: Context, arm: str, *, ends_ms: int = START_MS + 3_650 * DAY_MS) -> int:
-    """Start an experiment on an arm, and return its number."""
+def start_experiment(
+    context: Context, arm: str, *, ends_ms: int = START_MS + 3_650 * DAY_MS, judged: bool = False
+) -> int:
+    """Start an experiment on an arm, and return its number; of one whose outcomes come from people if ``judged``."""
     plan = ExperimentPlan(arm=arm, metric="tokens", ends_ms=ends_ms, n_planned=100)
+    if judged:
+        plan = replace(plan, metric="success", source="person")
     line = ExperimentLine(id="own", form="start", plan=plan)
     return context.write("settings", lambda txn: add_experiment(txn, line, txn.own, secret=KEY))
 

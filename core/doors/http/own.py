@@ -165,7 +165,7 @@ def tagged_answer(context: Context, call: HttpCall, read: Callable[[], object]) 
 
 def _tag(view: queries.Visibility) -> str:
     """Return an ETag of the revision, the facts behind it, and the roles that read them."""
-    rest = (view.snapshot_key, sorted(view.roles), sorted(view.hidden))
+    rest = (view.snapshot_key, sorted(view.roles), sorted(view.hidden), sorted(view.blind))
     return f'"{view.snapshot_key.revision}-{blake2b(repr(rest).encode(), digest_size=8).hexdigest()}"'
 
 

@@ -373,7 +373,7 @@ def _credit_view(facts: Facts, line: Episode, scale: Scale) -> CreditView | None
         return None
     try:
         now = split_of(facts, line, scale, credit.rule)
-        fits = (now.reward, now.credit_shares) == (credit.reward, credit.shares)
+        fits = (now.reward, now.credit_shares(facts.blind)) == (credit.reward, credit.shares)
     except NotApplicable:
         fits = False
     return CreditView(
@@ -390,7 +390,7 @@ def _credit_view(facts: Facts, line: Episode, scale: Scale) -> CreditView | None
 def episode_runs(context: Context, uid: str) -> RunsOfEpisode:
     """Return at most 50 runs of an episode, and the part of arms in them."""
     with context.reading() as snapshot:
-        numbers = runs_of_episode(snapshot, uid)
+        numbers = [one for one in runs_of_episode(snapshot, uid) if one not in snapshot.blind]
         shown_here = numbers[:50]
         arms = arms_in_runs(snapshot, shown_here)
         counts = zip(arms.keys, arms.n_in.tolist(), arms.n_used.tolist(), strict=True)

@@ -37,13 +37,15 @@ class Revision:
 class Visibility(NamedTuple):
     """Key of an answer's version: the learner's version and the caller's permissions.
 
-    ``learners`` are the names the caller may read. ``hidden`` are the numbers of evaluations the caller may not see.
+    ``learners`` are the names the caller may read. ``hidden`` are the numbers of evaluations the caller may not see,
+    and ``blind`` those of runs without their arms.
     """
 
     snapshot_key: SnapshotKey
     learners: tuple[str, ...]
     roles: frozenset[Role]
     hidden: frozenset[int]
+    blind: frozenset[int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +99,7 @@ def _visibility(context: Context, snapshot: Snapshot) -> Visibility:
         learners=readable(context.actor, learners),
         roles=context.actor.roles(context.learner),
         hidden=hidden,
+        blind=snapshot.blind,
     )
 
 

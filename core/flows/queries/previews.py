@@ -33,6 +33,7 @@ from core.records.observation import Amount, RewardOrder
 from core.store import reads
 from core.store.caches import automatic
 from core.store.repairs import AutomaticObservation
+from core.store.review import blind_runs
 from core.store.transaction import Snapshot, Transaction
 
 SHOWN_EFFECTS: Final = 10
@@ -171,11 +172,11 @@ def preview_credit(context: Context, uid: str, rule: CreditRule) -> CreditPrevie
 def _rehearsed(
     context: Context, action: Action, act: Callable[[Transaction], _Answer], preview: Callable[..., _Preview]
 ) -> _Preview:
-    """Return the preview of an act: its answer and the arms it would move."""
+    """Return the preview of an act: its answer and the arms it would move; none for a blind reviewer."""
 
     def work(txn: Transaction) -> tuple[_Answer, ArmColumns, ArmColumns]:
-        before = reads.arm_columns(txn)
-        return act(txn), before, reads.arm_columns(txn)
+        before, answer = reads.arm_columns(txn), act(txn)
+        return answer, before, before if blind_runs(txn, txn.actor.name) else reads.arm_columns(txn)
 
     answer, before, after = context.rehearse(action, work)
     moved = _largest_first(before, after)

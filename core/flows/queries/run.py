@@ -77,6 +77,10 @@ def _story(context: Context, snapshot: Snapshot, position: Cursor) -> RunStory:
         lambda: _neighbour(snapshot, position, "older"),
         lambda: _neighbour(snapshot, position, "newer"),
     )
+    is_blind = position.run_no in snapshot.blind
+    if is_blind:
+        facts = msgspec.structs.replace(row.facts, not_offered=())
+        row = row._replace(facts=facts, parts=(), references=(), selection=None)
     chosen = row.selection
     packing = None if chosen is None else recorded(chosen, k=k)
     flip_values = None if packing is None else flips(packing)
@@ -89,7 +93,9 @@ def _story(context: Context, snapshot: Snapshot, position: Cursor) -> RunStory:
     arms = _arms(rows, chosen, flip_values)
     reasoned = [arm for arm in arms if arm.reason is not None]
     experiment, assigned = "", None
-    if chosen is None or chosen.experiment:  # a selection of an assigned session has its side
+    if not is_blind and (
+        chosen is None or chosen.experiment
+    ):  # a selection of an assigned session has its side
         experiment, assigned = assigned_side(snapshot, row.facts.session, row.facts.uid) or ("", None)
     return RunStory(
         facts=row.facts,
@@ -105,6 +111,7 @@ def _story(context: Context, snapshot: Snapshot, position: Cursor) -> RunStory:
         newer=newer,
         experiment=experiment,
         assigned=assigned,
+        is_blind=is_blind,
     )
 
 

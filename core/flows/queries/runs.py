@@ -26,7 +26,7 @@ from core.records.run_page import (
 from core.records.run_query import RunFilter, RunQuery, RunScope, SessionQuery, View, scope_of
 from core.records.transcript import Message
 from core.store import reads
-from core.store.reads.log import marked_runs, position_of
+from core.store.reads.log import after_of, marked_runs
 from core.store.reads.run_pages import (
     changed_runs,
     looked_up,
@@ -87,10 +87,11 @@ def listed_runs(
 
 def _page(snapshot: Snapshot, scope: RunScope, cursor: Cursor | None, limit: int) -> RunPage:
     filters, view, session, since = scope
-    if since is None:
+    after = after_of(snapshot, since, ())
+    if after is None:
         page = run_page(snapshot, filters, view, cursor=cursor, limit=limit, session=session)
         return page._replace(rows=marked_runs(snapshot, page.rows))
-    rows = changed_runs(snapshot, filters, view, position_of(snapshot, since), limit=limit, session=session)
+    rows = changed_runs(snapshot, filters, view, after, limit=limit, session=session)
     return RunPage(rows=marked_runs(snapshot, rows), onward=None, n_looked_at=len(rows), cut_short=False)
 
 

@@ -201,7 +201,7 @@ class Monitor:
     def measures(self, context: Context) -> Measures:
         """Return the measures of a learner, from the cache while nothing was recorded."""
         visible = visibility(context)
-        reader = (context.learner, visible.roles, visible.hidden)
+        reader = (context.learner, visible.roles, visible.hidden, visible.blind)
         key = (visible.snapshot_key, context.clock() // BY_CLOCK_MS)
         known = self._cache.get(reader)
         if known is not None and known[0] == key:

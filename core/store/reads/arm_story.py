@@ -256,4 +256,5 @@ def example_runs(snapshot: Snapshot, arm_nos: Sequence[int], since_ms: int, limi
         *snapshot.connection.rows_in(_BEFORE, head, sorted(arm_nos), tail),
         *snapshot.connection.rows_in(_AFTER, head, sorted(arm_nos), tail),
     ]
-    return sorted(map(ExampleRun._make, rows), key=lambda one: (one.at_ms, one.run_no, one.arm_no))
+    shown = (row for row in rows if row[0] not in snapshot.blind)
+    return sorted(map(ExampleRun._make, shown), key=lambda one: (one.at_ms, one.run_no, one.arm_no))

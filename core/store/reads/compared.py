@@ -98,23 +98,22 @@ class SideFilter(NamedTuple):
         chosen = (*self.filters.classes, *self.view.models, *self.view.channels)
         return not chosen and self.session is None and self.run_no is None
 
-    @property
-    def condition(self) -> tuple[str, list[Any]]:
-        """The SQL condition of a run, with its values."""
-        fits, values = matching(self.filters, self.view, self.session)
+    def condition(self, snapshot: Snapshot) -> tuple[str, list[Any]]:
+        """Return the SQL condition of a run, with its values."""
+        fits, values = matching(self.filters, self.view, self.session, snapshot.blind)
         return (fits, values) if self.run_no is None else (f"{fits} AND run_no = ?", [*values, self.run_no])
 
 
 def run_sums(snapshot: Snapshot, chosen: SideFilter) -> RunSums:
     """Return the sums of the runs of a side."""
-    fits, values = chosen.condition
+    fits, values = chosen.condition(snapshot)
     row = snapshot.row(_SUMS.replace("{fits}", fits), [snapshot.revision, *values])
     return RunSums._make(map(int, row or [0] * len(RunSums._fields)))
 
 
 def arm_sums(snapshot: Snapshot, chosen: SideFilter) -> list[ArmSums]:
     """Return the arms in the runs of a side."""
-    fits, values = chosen.condition
+    fits, values = chosen.condition(snapshot)
     epochs = np.array(snapshot.rows(_EPOCHS), dtype=np.int64).reshape(-1, 2)
     epoch_of = np.full(epochs[:, 0].max(initial=0) + 1, _NO_EPOCH)
     epoch_of[epochs[:, 0]] = epochs[:, 1]
@@ -149,7 +148,7 @@ def ledger_parts(snapshot: Snapshot, chosen: SideFilter) -> list[KindSum]:
 
     Those about no run belong to a side that is a span of time, by their own time.
     """
-    fits, values = chosen.condition
+    fits, values = chosen.condition(snapshot)
     about = (
         "(b.run_no <> 0 AND EXISTS (SELECT 1 FROM run WHERE learner_id = ?1"
         f" AND run.run_no = b.run_no AND {fits}))"

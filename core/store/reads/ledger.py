@@ -148,7 +148,11 @@ def observations(
         sql += " AND b.observation_no < ?"
         values.append(before)
     order = "b.observation_no DESC" if after is None else "b.changed, b.observation_no"
-    rows = facts.connection.rows(f"{sql}{unless} ORDER BY {order} LIMIT ?", [*values, *left_out, limit])
+    unread, blind = leaving_out("b.run_no", facts.blind)
+    left_out += blind
+    rows = facts.connection.rows(
+        f"{sql}{unless}{unread} ORDER BY {order} LIMIT ?", [*values, *left_out, limit]
+    )
     return _observations(facts, rows)
 
 
@@ -322,10 +326,11 @@ def ledger_of_arm(
     """
     beyond, cursor = ("", []) if before is None else (" AND (at_ms, observation_no) < (?, ?)", [*before])
     unless, left_out = leaving_out("evaluation_no", hidden)
+    unread, blind = leaving_out("run_no", snapshot.blind)
     numbers = snapshot.column(
         f"SELECT observation_no FROM observation {BY_ARM} WHERE learner_id = ?1 AND arm_no = ?"
-        f" AND ({ACTIVE} OR {_TAKEN_BACK}){beyond}{unless} ORDER BY at_ms DESC, observation_no DESC LIMIT ?",
-        [arm_no, *cursor, *left_out, limit],
+        f" AND ({ACTIVE} OR {_TAKEN_BACK}){beyond}{unless}{unread} ORDER BY at_ms DESC, observation_no DESC LIMIT ?",
+        [arm_no, *cursor, *left_out, *blind, limit],
     )
     rows = snapshot.rows_in(f"{_observations_by('')} AND b.observation_no IN ({{}})", numbers)
     return _observations(snapshot, sorted(rows, key=lambda row: (row[9], row[0]), reverse=True))

@@ -17,12 +17,17 @@ from core.records.run_page import RunRow
 from core.records.status import ServerState
 from core.records.times import DAY_MS
 from core.store.engine import Connection, Row
+from core.store.engine.dialect import BY_RUN
 from core.store.erased import Erased
 from core.store.links import link_numbered, shown_head
 from core.store.tables import ACTS
 from core.store.transaction import TEXTS_OF_DETAILS, Detail, Snapshot
 
 _EVERY: Final = 1 << 62
+_REWARDS_IN: Final = (
+    f"SELECT observation_no FROM observation {BY_RUN} WHERE learner_id = ? AND run_no <> 0"
+    " AND run_no IN ({})"
+)
 
 _MARK: Final = re.compile(r"([1-9][0-9]{0,17}):([0-9a-f]{16,64})(?:/([0-9]{1,18})(?:\.([0-9]{1,18}))?)?")
 _SHOWN_DIGITS: Final = 16
@@ -107,7 +112,8 @@ def audit_page(
 
     With ``after`` return those after a position, the earliest first.
     """
-    acts = sorted(f"evaluation-{number}" for number in hidden)
+    rewards = snapshot.distinct_in(_REWARDS_IN, sorted(snapshot.blind))
+    acts = sorted(f"evaluation-{number}" for number in hidden) + [f"reward-{number}" for number in rewards]
     chosen: list[tuple[str, str | int]] = [
         (sql, value)
         for sql, value in (
@@ -321,13 +327,14 @@ def position_of(snapshot: Snapshot, since: object) -> Position:
 
 
 def after_of(snapshot: Snapshot, since: object, hidden: Collection[int]) -> Position | None:
-    """Return the position of a list that may hide evaluations; None without ``since``.
+    """Return the position of a list that may hide evaluations or runs; None without ``since``.
 
     A hidden evaluation opens without a change of its own, so that a list of changes could leave it out.
     """
-    if since is not None and hidden:
+    n_hidden = len(hidden) + len(snapshot.blind)
+    if since is not None and n_hidden:
         raise NotApplicable(
-            f"since lists changes only to callers who may see all of them; {len(hidden):,} evaluations are hidden.",
+            f"since lists changes only to callers who may see all of them; {n_hidden:,} rows are hidden.",
             next_step="Judge what is open to you in blind queues, or list without since.",
         )
     return None if since is None else position_of(snapshot, since)

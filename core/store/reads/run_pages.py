@@ -9,7 +9,7 @@ then the page reports how far it searched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from decimal import Decimal
 from functools import partial
 from itertools import chain, islice
@@ -29,6 +29,7 @@ from core.store.reads.arms import arm_number
 from core.store.reads.log import Position
 from core.store.reads.runs import rows_of
 from core.store.rollup import hour_of
+from core.store.tables import leaving_out
 from core.store.transaction import Snapshot
 
 LOOKED_AT_MOST: Final = 5_000
@@ -196,7 +197,7 @@ def _candidates(
     if run_filter.arm is not None and arm_no is None:
         return
     in_prompt = arm_no if run_filter.part == "in" else None
-    fits, chosen = _fits(run_filter, view, arm_no)
+    fits, chosen = _fits(run_filter, view, arm_no, snapshot.blind)
     fits += unless[1]
 
     def runs_of(hour: int, _: int) -> Iterator[Row]:
@@ -257,7 +258,7 @@ def _one_by_one(
     arm_no = None if run_filter.arm is None else arm_number(snapshot, run_filter.arm)
     if run_filter.arm is not None and arm_no is None:
         return
-    fits, chosen = _fits(run_filter, view, arm_no)
+    fits, chosen = _fits(run_filter, view, arm_no, snapshot.blind)
     since, until = _span(view)
     way, further = ("DESC", "<") if is_older else ("ASC", ">")
     sql = (
@@ -393,9 +394,11 @@ def session_rows(
     )
 
 
-def matching(run_filter: RunFilter, view: View, session: str | None = None) -> Kinds:
+def matching(
+    run_filter: RunFilter, view: View, session: str | None = None, blind: Collection[int] = ()
+) -> Kinds:
     """Return the SQL condition for a run that passes filters without an arm; with a start it has a time."""
-    fits, values = _fits(run_filter, view, None)
+    fits, values = _fits(run_filter, view, None, blind)
     for sql, value in (
         (" AND at_ms >= ?", view.since_ms),
         (" AND coalesce(at_ms, -1) < ?", view.until_ms),
@@ -454,10 +457,13 @@ def _runs_of_hour(hour: int, cursor: Cursor | None, direction: Direction) -> tup
     return f"{sql} AND at_ms >= ? AND at_ms < ?{past} ORDER BY at_ms {way}, run_no {way}", values
 
 
-def _fits(run_filter: RunFilter, view: View, arm_no: int | None) -> tuple[str, list[Any]]:
-    """Return the SQL condition for a matching run."""
-    sql = f"{PRESENT if 'trial' in run_filter.classes else ACTIVE} AND outcome <> 'empty'"
-    values: list[Any] = []
+def _fits(
+    run_filter: RunFilter, view: View, arm_no: int | None, blind: Collection[int] = ()
+) -> tuple[str, list[Any]]:
+    """Return the SQL condition for a matching run; none of the ``blind`` ones matches."""
+    unless, out = leaving_out("run_no", blind)
+    sql = f"{PRESENT if 'trial' in run_filter.classes else ACTIVE} AND outcome <> 'empty'{unless}"
+    values: list[Any] = [*out]
     for column, chosen in _chosen(run_filter, view):
         stored = _SHOWN_CLASS if column == "class" else f"coalesce({column}, '')"
         sql += f" AND {stored} IN ({','.join('?' * len(chosen))})"

@@ -187,7 +187,8 @@ def _used(item: ReviewItem, story: RunStory) -> None:
     )
     _head("Also referenced" if item.subject.arm else "Referenced")
     if not arms:
-        st.markdown(gray("No arm." if not item.subject.arm else "No other arm."))
+        none = "Hidden." if story.is_blind else "No arm." if not item.subject.arm else "No other arm."
+        st.markdown(gray(none))
     for arm in arms[:_LISTED]:
         st.markdown(f"{chipped(arm.arm)} {gray(wording.literal(explained.evidence(arm, story)))}")
         if arm.excerpt:

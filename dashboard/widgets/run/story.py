@@ -112,8 +112,9 @@ def figures(story: RunStory) -> None:
         st.metric("Tokens", tokens, help=wording.capital(sentences.run_tokens(story)))
         st.metric("Duration", seconds)
         st.metric("Tool calls", wording.count(facts.n_calls), help=f"{facts.n_real_calls} count as real")
-        st.metric("Arms in", wording.count(story.n_in))
-        st.metric("Referenced", wording.count(story.n_referenced))
+        if not story.is_blind:
+            st.metric("Arms in", wording.count(story.n_in))
+            st.metric("Referenced", wording.count(story.n_referenced))
         if facts.reward is not None:
             st.metric("Reward of its source", f"{facts.reward:g}")
     billed = explained.bill(story)
