@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import streamlit as st
 
+from core import demo
 from core.doors.alerting import send_test
 from core.errors import ArmscopeError, Denied, InvalidInput
 from core.flows import maintenance, webhooks
@@ -23,6 +24,7 @@ from core.flows.context import Context
 from core.flows.corrections import note, redo, repair, reset, undo
 from core.flows.credit import credit_episode
 from core.flows.episode import declare
+from core.flows.experiments import share_experiment, start_experiment, stop_experiment
 from core.flows.identity import note_denied
 from core.flows.identity import sign_out as end_sessions
 from core.flows.learn import reward
@@ -37,6 +39,7 @@ from core.records.arm import ArmType
 from core.records.batch import BatchLine, RunRewardRule, past_effect
 from core.records.corrections import Target
 from core.records.episode_credit import CreditRule
+from core.records.experiment import Decision, ExperimentOptions
 from core.records.learner import LearnerSettings
 from core.records.observation import epoch_words
 from core.records.trial import TrialResults
@@ -55,9 +58,12 @@ _DOUBLE_CLICK_S: Final = 0.8
 REWARD: Final = "reward"
 NEW_LEARNER: Final = "new learner"
 EXCLUSION: Final = "exclusion"
-"""Controls of one reward, of a new learner and of excluded arms, where their results are shown."""
+EXPERIMENT: Final = "experiment"
+NEW_EXPERIMENT: Final = "new experiment"
+"""Controls of a reward, a new learner, excluded arms, an experiment and a new one, where their results are shown."""
 
 UNDO_THEM: Final = "undo them"
+PLAYED_ON: Final = "played on"
 
 
 # What an act has to say
@@ -169,6 +175,16 @@ def last_act() -> str | None:
 def failure(otherwise: Markdown, problem: ArmscopeError) -> Flash:
     """Return the words for an act that failed, and the reason."""
     return Flash(text=f"{otherwise} {wording.literal(str(problem))}", failed=True)
+
+
+def play_on(n_runs: int) -> None:
+    """Let the world of a demo go on."""
+
+    def act() -> Flash:
+        demo.play_on(reading().context, n_runs)
+        return Flash(text=f"{wording.things(n_runs, 'run')} were played on.")
+
+    tried("Nothing was played on.", act, at=PLAYED_ON)
 
 
 # Acts that can be taken back
@@ -300,6 +316,31 @@ def read_results(results: TrialResults, plan: str | None, *, at: str) -> None:
         return Flash(text=f"{wording.things(answer.n_new, 'new run')} read.", act=answer.id)
 
     tried("Nothing was read.", act, at=at)
+
+
+def send_experiment(arm: str, options: ExperimentOptions, *, seed: bool) -> None:
+    """Start an experiment on an arm."""
+
+    def act() -> Flash:
+        answer = start_experiment(reading().context, arm, seed=seed, **options)
+        return Flash(text=f"{wording.literal(answer.id or '')} runs from now on.", act=answer.id)
+
+    tried("No experiment was started.", act, at=NEW_EXPERIMENT)
+
+
+def act_on_experiment(experiment: str, decision: Decision | None, share: float) -> None:
+    """Stop an experiment with a decision about its arm, or (None) change the share of new sessions."""
+
+    def act() -> Flash:
+        context, name = reading().context, wording.literal(experiment)
+        if decision is None:
+            answer = share_experiment(context, experiment, share)
+            return Flash(text=f"{name} has another chance for new sessions.", act=answer.id)
+        answer = stop_experiment(context, experiment, decision=decision)
+        words = {"end": "assigns no new session", "keep": "keeps its arm", "exclude": "has its arm excluded"}
+        return Flash(text=f"{name} {words[decision]}.", act=answer.id)
+
+    tried("Nothing was changed.", act, at=EXPERIMENT)
 
 
 def send_repair(arms: tuple[str, ...], since: str) -> None:

@@ -22,6 +22,9 @@ from core.flows import maintenance, queries
 from core.flows.alerts import alerts as alerts_of
 from core.flows.context import Context, learner_names
 from core.flows.episode import preview_declare as preview_declared
+from core.flows.experiments import experiment_path as experiment_path_of
+from core.flows.experiments import experiment_result, plan_experiment, share_experiment, stop_experiment
+from core.flows.experiments import experiments as experiment_rows
 from core.flows.inventory import carried
 from core.flows.learners import LearnerCache, fleet_version, learners
 from core.flows.queues import missed_use as missed_use_by_arm
@@ -39,6 +42,8 @@ from core.records.answers import ScaleAnswer
 from core.records.audit import AuditEntry
 from core.records.batch import BatchLine
 from core.records.episode_page import EpisodeFilter
+from core.records.estimate import Estimate
+from core.records.experiment import Decision, ExperimentChanged, ExperimentRow
 from core.records.inventory import StoredInventory
 from core.records.judgement import Judgement
 from core.records.learner import LearnerSummary
@@ -46,7 +51,7 @@ from core.records.observation import Observation
 from core.records.run_page import Cursor, Direction, RunsOfSession, SessionRow
 from core.records.run_query import RunFilter, RunSide, View, side_of
 from core.records.search import SEARCH_KINDS, TEXT_KINDS, SearchAnswer
-from core.records.times import DAY_MS, MINUTE_MS
+from core.records.times import DAY_MS, HOUR_MS, MINUTE_MS
 from core.records.transcript import Transcript
 from core.records.trial import TrialRead, TrialResults
 from dashboard.reading import (
@@ -115,6 +120,8 @@ trials: Final = at_revision(trial_rows)
 
 missed_use: Final = at_revision(missed_use_by_arm)
 trial: Final = at_revision(trial_result)
+
+planned_experiment: Final = at_revision(plan_experiment)
 
 imports: Final = at_revision(queries.imports)
 
@@ -315,6 +322,43 @@ def environment(name: str, chosen: EpisodeFilter = EVERY_EPISODE) -> queries.Env
 def preview_declare(environment: str, scale: Mapping[str, Any]) -> ScaleAnswer:
     """Return the effect of declaring a scale; nothing is declared."""
     return cached_query(preview_declared, environment, **scale)
+
+
+# Experiments
+
+
+def experiments() -> tuple[ExperimentRow, ...]:
+    """Return the experiments, newest first, read each hour: the time of a session ends without a write."""
+    here = reading()
+    hour = here.pages.clock() // HOUR_MS
+    return cached(("experiments", hour), None, lambda: experiment_rows(here.pages))
+
+
+def experiment(name: str) -> ExperimentRow:
+    """Return one of them by its id, else as `experiment_result` does."""
+    known = next((row for row in experiments() if row.experiment == name), None)
+    return cached_query(experiment_result, name) if known is None else known
+
+
+def experiment_path(row: ExperimentRow) -> tuple[tuple[int, Estimate], ...]:
+    """Return the effect of an experiment as its sessions came in."""
+    return cached_query(experiment_path_of, row.experiment)
+
+
+def preview_act(experiment: str, decision: Decision | None, share: float) -> ExperimentChanged:
+    """Return what an act on an experiment would do; nothing is changed. Without a decision: another share."""
+    if decision is None:
+        return share_experiment(reading().context, experiment, share, preview=True)
+    return stop_experiment(reading().context, experiment, decision=decision, preview=True)
+
+
+def acts_on(experiment: str) -> list[AuditEntry]:
+    """Return the start of an experiment and the acts on it among the latest changes, newest first."""
+    here = reading()
+    entries = cached("changes", None, lambda: queries.changes(here.pages, limit=_UNDOS_READ))
+    return [
+        one for one in entries if one.action == "experiment" and experiment in {one.act, one.detail.get("of")}
+    ]
 
 
 # What was done

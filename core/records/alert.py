@@ -53,7 +53,7 @@ _PAGE: Final[Mapping[AlertKind, str]] = {
     "poisoned": "evidence",
     "costs_more": "savings",
     "queue_overdue": "review",
-    "experiment_harms": "arm",
+    "experiment_harms": "trials",
     "reward_hacked": "environment",
     "success_fell": "environment",
     "silent": "data",
@@ -199,8 +199,8 @@ def page_url(pages: str, alert: AlertRow | None) -> str:
     parameters = {"learner": alert.learner} if alert.learner else {}
     if alert.kind == "queue_overdue":
         parameters["queue"] = alert.object
-    if alert.kind == "experiment_harms" and alert.ids:
-        parameters["arm"] = alert.ids[0]
+    if alert.kind == "experiment_harms":
+        parameters["trial"] = alert.object
     if alert.kind in {"reward_hacked", "success_fell"}:
         parameters["environment"] = alert.object
     query = f"?{urlencode(parameters, quote_via=quote)}" if parameters else ""

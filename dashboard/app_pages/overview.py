@@ -13,7 +13,7 @@ from dashboard.figures.ladder import ladder
 from dashboard.pages import STEPS
 from dashboard.reading import pictured_once, reading
 from dashboard.sentences import overview as sentences
-from dashboard.widgets import trials
+from dashboard.widgets import experiments, trials
 from dashboard.widgets.charts import chart
 from dashboard.widgets.opening import arm_chart
 from dashboard.widgets.overview import attention, carried, changes
@@ -47,6 +47,7 @@ def page() -> None:
             carried.table(stored)
     if here.frame.is_demo and not here.presenting:
         link(STEPS, "First steps")
+        experiments.play_on()
 
 
 def _learned(overview: Overview) -> None:
@@ -54,7 +55,7 @@ def _learned(overview: Overview) -> None:
     left, right = st.columns([7, 5], gap="large")
     with left, panel("Needs attention"):
         attention.head()
-        trials.used_and_harming()
+        trials.used_and_harming(experiments_too=False)
         attention.rows(overview)
     with right, panel("What changed"):
         changes.head()

@@ -1,29 +1,34 @@
-"""Page of trials: the verdicts of each one, and one trial with its tasks and cost."""
+"""Page of trials and experiments: all verdicts, one trial with its tasks, or one experiment with its sessions."""
 
 from __future__ import annotations
 
+from typing import Final
+
 import streamlit as st
 
+from core.explained import experiments as explained_experiments
 from core.explained import trials as explained
-from dashboard import queries
 from dashboard.reading import reading
 from dashboard.sentences import trials as sentences
-from dashboard.widgets import address, trials
+from dashboard.widgets import address, experiments, trials
 from dashboard.widgets.parts import how_it_is_computed, muted, panel, sentence
 from dashboard.wording import literal
+
+_EXPERIMENT: Final = "experiment-"
+"""Begins the id of an experiment."""
 
 
 def page() -> None:
     name = st.query_params.get(address.TRIAL, "")
     if name:
-        _one(name)
+        (_experiment if name.startswith(_EXPERIMENT) else _trial)(name)
         return
-    rows = queries.trials()
+    rows = trials.tests()
     if not rows:
         trials.nothing_yet()
         return
     sentence(sentences.conclusion(rows), reading().tokens)
-    with panel("The trials"):
+    with panel("The trials and experiments"):
         trials.table(rows)
     with panel("Read results"):
         trials.reading_form()
@@ -32,7 +37,7 @@ def page() -> None:
     how_it_is_computed("does-it-help", "designs")
 
 
-def _one(name: str) -> None:
+def _trial(name: str) -> None:
     story = trials.requested(name)
     if story is None:
         return
@@ -44,6 +49,28 @@ def _one(name: str) -> None:
     with panel("Its results"):
         trials.readings(story)
     how_it_is_computed("does-it-help", "designs")
+
+
+def _experiment(name: str) -> None:
+    row = experiments.requested(name)
+    if row is None:
+        return
+    sentence(sentences.experiment(row), reading().tokens)
+    muted(literal(explained_experiments.story(row)[0]))
+    experiments.links(row)
+    left, right = st.columns([7, 5], gap="large")
+    with left, panel("The effect so far"):
+        experiments.picture(row)
+    with right, panel("What now"):
+        experiments.state(row)
+    left, right = st.columns([7, 5], gap="large")
+    with left, panel("Every measure"):
+        experiments.measures(row)
+    with right, panel("Its sessions"):
+        experiments.sides(row)
+    with panel("What it rests on"):
+        experiments.limits(row)
+    how_it_is_computed("does-it-help", "how-an-experiment-decides")
 
 
 page()

@@ -1,9 +1,9 @@
-"""Figures of trials: the paired difference of each task, and the effect of arms by how often they are used."""
+"""Figures of trials and experiments: differences by task, the effect as sessions come in, and use beside effect."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -11,15 +11,19 @@ from core import explained
 from core.columns import Floats
 from core.explained import trials as words
 from core.records.estimate import Estimate
-from core.records.trial import PairedTask, TrialFigures
+from core.records.experiment import IN_POINTS, ExperimentPlan
+from core.records.trial import PairedTask, TrialFigures, TrialWord
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.chart import Cell, Chart, Trace, chart_of, scatter, single, upright
+from dashboard.figures.chart import Cell, Chart, Trace, chart_of, round_ticks, scatter, single, upright
 from dashboard.figures.theme import Tokens
 from dashboard.sentences.trials import OFTEN, Used, signed
 
 _HEIGHT_PX: Final = 270
 _TICKS: Final = (-100, -50, 0, 50, 100)
+_FRAME: Final = 2.5
+"""Height of the frame above and below 0, in smallest effects, before the last interval widens it."""
+_ROOM: Final = 1.4
 
 
 def by_task(shown: TrialFigures, look: Tokens, *, compact: bool = False) -> Chart:
@@ -52,17 +56,94 @@ def by_task(shown: TrialFigures, look: Tokens, *, compact: bool = False) -> Char
     return chart_of([_bars(tasks, hovers, look), _alike(tasks, hovers, look)], layout, alt=alt, table=table)
 
 
+def by_session(
+    path: Sequence[tuple[int, Estimate]],
+    plan: ExperimentPlan,
+    word: TrialWord,
+    look: Tokens,
+    *,
+    compact: bool = False,
+) -> Chart:
+    """Return the effect after each number of sessions in its interval, beside 0 and the smallest effect."""
+    unit: Literal["", "%"] = "" if plan.metric in IN_POINTS else "%"
+    unit_words = unit or " points"
+    known = [
+        (n, one.value, one.limits) for n, one in path if one.value is not None and one.limits is not None
+    ]
+    n = np.array([at for at, _, _ in known], dtype=np.float64)
+    value, lower, upper = np.array([(value, *limits) for _, value, limits in known]).reshape(-1, 3).T
+    table: dict[str, Sequence[Cell]] = {
+        "sessions": [at for at, _ in path],
+        "effect": [signed(words.change(one, unit_words)) for _, one in path],
+    }
+    last = [known[-1][1], *known[-1][2]] if known else [0.0]
+    reach = _ROOM * max(_FRAME * plan.smallest, *map(abs, last))
+    ticks = round_ticks(-reach, reach)
+    colour = look.red if word == "harms" else look.chart_accent
+    edge = {"type": "scatter", "mode": "lines", "x": single(n), "line": {"width": 0}, "hoverinfo": "skip"}
+    hovers = [
+        f"<b>{wording.count(at)} sessions</b><br>{signed(words.change(one, unit_words))}"
+        for at, one in path
+        if one.limits is not None
+    ]
+    traces = [
+        {**edge, "y": single(lower)},
+        {**edge, "y": single(upper), "fill": "tonexty", "fillcolor": theme.faded(colour, theme.RIBBON)},
+        scatter("lines", n, value, line={"color": colour, "width": theme.TIME_LINE_PX}, hover=hovers),
+        scatter("markers", n[-1:], value[-1:], marker={"size": 8, "color": colour}, cliponaxis=False),
+    ]
+    dotted = {"color": look.guide, "width": 1, "dash": "dot"}
+    side = {
+        "xref": "paper",
+        "x": 1,
+        "xanchor": "left",
+        "xshift": 6,
+        "color": look.muted,
+        "size": theme.AXIS_PX,
+    }
+    annotations = [
+        theme.label(look, wording.change(at, unit=unit), y=at, **side)
+        for at in (-plan.smallest, plan.smallest)
+        if not known or abs(at - known[-1][1]) > reach / 8
+    ]
+    if known:
+        end = {**side, "xshift": 9, "color": look.text, "size": theme.CHART_PX, "y": known[-1][1]}
+        annotations.append(theme.label(look, f"<b>{wording.change(known[-1][1], unit=unit)}</b>", **end))
+    layout = theme.layout(
+        look,
+        height=_HEIGHT_PX,
+        margin=(46, 46, 12, 44) if compact else (58, 56, 12, 44),
+        xaxis=theme.axis(look, title="sessions that count", range=[0, max(n.max(initial=0), 1)]),
+        yaxis=theme.axis(
+            look,
+            grid=True,
+            title="" if compact else f"{unit_words.strip()}, with less without",
+            range=[-reach, reach],
+            **theme.ticks(ticks, [wording.change(at, unit=unit) for at in ticks]),
+        ),
+        shapes=[
+            _level(0, color=look.guide, width=1.5),
+            *(_level(at, **dotted) for at in (-plan.smallest, plan.smallest)),
+        ],
+        annotations=annotations,
+    )
+    now = f"After {wording.things(known[-1][0], 'session')}: {table['effect'][-1]}." if known else "None yet."
+    small = f"The dotted lines are the smallest effect of interest, {plan.smallest:g}{unit_words}."
+    alt = f"Effect of offering the arm as sessions come in, with an interval that holds at every look. {now} {small}"
+    return chart_of(traces, layout, alt=alt, table=table)
+
+
 def used_and_effect(shown: Sequence[Used], look: Tokens, *, compact: bool = False) -> Chart:
     """Return a mark for each verdict: the share of runs that use the arm, and its effect, with their intervals."""
+    effects = [one.success for one, _ in shown if one.success is not None]
     table: dict[str, Sequence[Cell]] = {
         "arm": [wording.plain(wording.full_name(one.arm)) for one, _ in shown],
-        "model": [wording.plain(one.figures.model) for one, _ in shown],
+        "by": [f"{one.by} {wording.plain(one.model)}".strip() for one, _ in shown],
         "used": [f"in {explained.of_hundred(judged.mean)} of 100 runs" for _, judged in shown],
-        "verdict": [words.words(one) for one, _ in shown],
-        "success": [signed(words.change(one.figures.like_these, " points")) for one, _ in shown],
+        "verdict": [one.words for one, _ in shown],
+        "success": [signed(words.change(one, " points")) for one in effects],
     }
     use = np.array([(one.mean, one.interval.lower, one.interval.upper) for _, one in shown]).T
-    effects = [one.figures.like_these for one, _ in shown]
     effect = np.array([(one.value, *(one.limits or (one.value, one.value))) for one in effects]).T
     colours = {"harms": look.red, "helps": look.chart_accent}
     marks = scatter(
@@ -73,7 +154,7 @@ def used_and_effect(shown: Sequence[Used], look: Tokens, *, compact: bool = Fals
         text=[f"{wording.plot_literal(wording.short_name(one.arm))}  " for one, _ in shown],
         textposition=["top left" if mean > 0.5 else "top right" for mean in use[0]],
         customdata=[*range(len(shown))],
-        marker={"size": 11, "color": [colours.get(one.figures.word, look.gray) for one, _ in shown]},
+        marker={"size": 11, "color": [colours.get(one.word, look.gray) for one, _ in shown]},
         error_x=_reach(use, look),
         error_y=_reach(effect, look),
     )
@@ -88,7 +169,7 @@ def used_and_effect(shown: Sequence[Used], look: Tokens, *, compact: bool = Fals
         annotations=[theme.label(look, "used often", color=look.muted, size=theme.AXIS_PX, **often)],
     )
     spoken = "; ".join(", ".join(map(str, row)) for row in zip(*table.values(), strict=True))
-    return chart_of([marks], layout, alt=f"Use of arms, and their effect by trials: {spoken}.", table=table)
+    return chart_of([marks], layout, alt=f"Use of arms, and their effect on success: {spoken}.", table=table)
 
 
 def _layout(look: Tokens, *, right: int, compact: bool, **more: object) -> dict[str, Any]:

@@ -181,7 +181,7 @@ def _experiment(detail: Detail, foreign: _Foreign[Shown]) -> Shown:
     if detail.get("form") == "share":
         return f"gave new sessions of {of} a chance of {foreign(str(detail.get('share')))}"
     if detail.get("harms") is not None:
-        return f"had {of} stop by itself, because {arm} harms its sessions"
+        return f"had {of} stop by itself for the harm of {arm}"
     return f"kept {arm} after {of}" if detail.get("decision") == "keep" else f"ended {of} on {arm}"
 
 

@@ -120,7 +120,7 @@ def attention(  # noqa: PLR0911, PLR0912 - one per kind
         case "experiment_harms":
             at = wording.minute(item.since_ms, year_of_ms=year_of_ms)
             how = f"its experiment stopped by itself, {at}: keep or exclude the arm"
-            return Claim(f"Offering {_first_names(item.arms)} harms its sessions", how, "Open arm")
+            return Claim(f"Proven harm of offering {_first_names(item.arms)}", how, "See the experiment")
         case "reward_hacked" | "success_fell":
             return Claim(*_paid(item), "See environment")
         case "stale_arms":

@@ -12,7 +12,6 @@ from typing import Final
 import streamlit as st
 
 from core.explained import EXCLUDED, NOT_OFFERED, chance_words
-from core.explained.trials import in_force
 from core.flows.queries import MAX_EVIDENCE_ARMS, ArmBelief, ChangeEvidence, Hit, RepairPreview
 from core.formats.strict import utc_ms_of
 from core.records.corrections import Repair
@@ -185,9 +184,9 @@ def exclusion(arms: tuple[str, ...], *, until: Words) -> None:
         kwargs={"excluded": not is_excluded, "before": settings},
     )
     st.markdown(small(sentences.exclusion_effect(settings, n_excluded=n_excluded, n_arms=len(arms))))
-    for one in in_force(queries.trials()):
+    for one in trials.verdicts(queries.trials(), queries.experiments()):
         if one.arm in arms:
-            st.markdown(small(f"By a trial, {trials.name_of(one.arm)}: {trials.verdict_line(one)}"))
+            st.markdown(small(f"{trials.name_of(one.arm)}: {one.sourced}"))
     result(actions.EXCLUSION)
 
 

@@ -1,4 +1,4 @@
-"""Widgets of the page of trials, and of the page of an arm: the table, one verdict, results to read, and commands."""
+"""Widgets of the page of trials and experiments, and of the page of an arm: the table, one verdict, and the ways."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from typing import Final
 import streamlit as st
 
 from core.errors import ArmscopeError, NotFound
+from core.explained import experiments as explained_experiments
 from core.explained import of_hundred
 from core.explained import trials as explained
+from core.records.experiment import ExperimentRow
 from core.records.trial import TrialRow, TrialStory, TrialVerdict
 from dashboard import actions, pages, queries, wording
 from dashboard.figures.trial import by_task
 from dashboard.figures.trial import used_and_effect as by_use
 from dashboard.reading import pictured_once, reading
 from dashboard.sentences import trials as sentences
-from dashboard.sentences.trials import Used
-from dashboard.widgets import address
+from dashboard.sentences.trials import Test, Used
+from dashboard.widgets import address, experiments
 from dashboard.widgets.charts import chart
 from dashboard.widgets.evidence import exclusion
+from dashboard.widgets.fields import choice
 from dashboard.widgets.opening import arm_chart, open_one, opening_records
 from dashboard.widgets.parts import (
     both_ends,
@@ -40,6 +43,13 @@ from dashboard.wording import Words
 
 READ: Final = "read a trial"
 _PHONE: Final = {"at": 104, "arms": 130, "verdict": 110}
+_WAYS: Final = {"trial": Words("Plan a trial"), "experiment": Words("Plan an experiment")}
+_WHEN: Final = {
+    "trial": Words("A trial runs the same tasks with and without the arm. It needs tasks, and takes hours."),
+    "experiment": Words(
+        "An experiment puts the arm in or out of whole sessions by a coin. It needs many sessions a day."
+    ),
+}
 
 
 def requested(name: str) -> TrialStory | None:
@@ -55,36 +65,43 @@ def requested(name: str) -> TrialStory | None:
         to_do="**Choose a trial** in the list.",
         listed_by="trial list",
     )
-    link(pages.TRIALS, "All trials")
+    link(pages.TRIALS, "All trials and experiments")
     return None
 
 
+def tests() -> list[Test]:
+    """Return the trials and experiments, newest first."""
+    return sorted([*queries.trials(), *queries.experiments()], key=sentences.at_ms, reverse=True)
+
+
 def nothing_yet() -> None:
-    """Draw the page before the first trial."""
+    """Draw the page before the first trial and experiment."""
     missing = ":yellow[:material/warning:] missing"
     empty(
         ("No arm was tried yet.",),
-        "A posterior shows how often an arm is used. A trial shows whether it helps.",
+        "A posterior shows how often an arm is used. A trial or an experiment shows whether it helps.",
         rows={"needed": ["results with and without an arm"], "now": ["none"], "which is": [missing]},
-        to_do="**Plan a trial**: the same tasks with and without an arm. A harness of yours runs it.",
+        to_do="**Plan a trial**: the same tasks with and without an arm. A harness of yours runs it.\n\n"
+        "**Many sessions a day?** Plan an experiment on the page of the arm.",
         shell=command("trial plan ARM --tasks FOLDER"),
+        elsewhere=(pages.POSTERIORS, Words("Choose an arm")),
     )
     reading_form()
 
 
-def table(rows: Sequence[TrialRow], name: str = "trials") -> None:
-    """Draw a row for each trial, newest first; a click opens it."""
+def table(rows: Sequence[Test], name: str = "trials") -> None:
+    """Draw a row for each trial and experiment, newest first; a click opens it."""
     one = opening_records(
-        sentences.TRIALS,
+        sentences.TESTS,
         rows,
         _PHONE,
         name=name,
         rest="at",
-        alt=f"Table of {wording.things(len(rows), 'trial')}, newest first",
-        cache_key=tuple((row.trial, row.at_ms, row.n_cells) for row in rows),
+        alt=f"Table of {wording.things(len(rows), 'trial or experiment', 'trials and experiments')}, newest first",
+        cache_key=tuple(sentences.TESTS.cells(rows)),
     )
     if one is not None:
-        open_one(pages.TRIALS, one.trial)
+        open_one(pages.TRIALS, sentences.id_of(one))
 
 
 def how_to_plan(arm: str = "ARM") -> None:
@@ -94,32 +111,61 @@ def how_to_plan(arm: str = "ARM") -> None:
 
 
 def of_arm(arm: str) -> None:
-    """Draw the verdicts of an arm, its trials, and the ways to another one."""
-    rows = [row for row in queries.trials() if arm in row.arms]
-    section("Does it help?", "by trials: the same tasks with and without it")
-    verdict([one for row in rows for one in row.verdicts if one.arm == arm])
-    if any(one.arm == arm and one.figures.word == "harms" for one in explained.in_force(rows)):
+    """Draw the verdicts on an arm, its trials and experiments, and the ways to another one."""
+    rows = [row for row in tests() if arm in sentences.arms_of(row)]
+    tried = [one for row in rows if isinstance(row, TrialRow) for one in row.verdicts if one.arm == arm]
+    section("Does it help?", "by trials and experiments: with and without it")
+    for row in _shown_experiments(rows):
+        experiments.brief(row)
+    if tried or not rows:
+        verdict(tried)
+    if any(one.figures.word == "harms" for one in explained.in_force(queries.trials()) if one.arm == arm):
         exclusion((arm,), until=Words(""))
     if rows:
         table(rows, name="trials of arm")
-    how_to_plan(arm)
-    reading_form(arm=arm)
-    link(pages.TRIALS, "All trials")
+    _ways(arm)
+    link(pages.TRIALS, "All trials and experiments")
+
+
+def _shown_experiments(rows: Sequence[Test]) -> list[ExperimentRow]:
+    """Return the newest experiment; and where that has no verdict yet, the one whose verdict is in force."""
+    known = [row for row in rows if isinstance(row, ExperimentRow) and row.state != "undone"]
+    in_force = [row for row in explained_experiments.in_force(known) if row.figures.word != "open"]
+    return [*known[:1], *(row for row in in_force if row is not known[0])]
+
+
+def _ways(arm: str) -> None:
+    """Draw how to find out, by a trial or by an experiment."""
+    way = choice("How to find out", _WAYS, "trial", key="find_out")
+    muted(_WHEN[way])
+    if way == "experiment":
+        experiments.form(arm)
+    else:
+        how_to_plan(arm)
+        reading_form(arm=arm)
+
+
+def in_force() -> list[sentences.VerdictInForce]:
+    """Return the verdicts in force of trials and experiments."""
+    return sentences.verdicts(queries.trials(), queries.experiments())
 
 
 def used() -> list[Used]:
-    """Return the arms with a verdict in force, as `sentences.used` orders them."""
-    rows = queries.trials()
-    return sentences.used(rows, queries.judgements()) if rows else []
+    """Return the verdicts in force of arms with a belief, as `sentences.used` orders them."""
+    shown = in_force()
+    return sentences.used(shown, queries.judgements()) if shown else []
 
 
-def used_and_harming() -> None:
-    """Draw a row for each arm that is used often and harms by a trial; nothing without one."""
+def used_and_harming(*, experiments_too: bool = True) -> None:
+    """Draw a row for each arm that is used often and harms; nothing without one.
+
+    Without ``experiments_too`` only by trials: the overview names an experiment that stopped by itself.
+    """
     for one, judged in used():
-        if sentences.harms_often(one, judged):
-            claim = f"{sentences.name_of(one.arm)} is used often and harms, by a trial"
-            often = f"used in {of_hundred(judged.mean)} of 100 runs"
-            evidence = small(f"{often}; {sentences.signed(explained.effect(one))}")
+        if sentences.harms_often(one, judged) and (experiments_too or one.by == "trial"):
+            by = Words("a trial" if one.by == "trial" else "an experiment")
+            claim = f"{sentences.name_of(one.arm)} is used often and harms, by {by}"
+            evidence = small(f"used in {of_hundred(judged.mean)} of 100 runs; {one.line}")
             with both_ends(wrap=False):
                 st.markdown(f"{sign('critical')}&nbsp; **{claim}**  \n{evidence}")
                 link(pages.ARM, "Open arm", **{address.ARM: one.arm})
@@ -132,7 +178,7 @@ def used_and_effect() -> None:
         return
     here = reading()
     figure = pictured_once("used and effect", lambda: by_use(shown, here.tokens, compact=here.compact))
-    note = "a trial shows whether it helps; a click opens the arm"
+    note = "by trials and experiments; a click opens the arm"
     section("Used, and does it help?", note, table=figure.table, key="used and effect")
     used_and_harming()
     arm_chart(figure, [one.arm for one, _ in shown], key="used and effect")
@@ -145,7 +191,7 @@ def links(story: TrialStory) -> None:
     """Draw links to all trials and to the arm."""
     known = queries.everything().columns.places
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        link(pages.TRIALS, "All trials", **{address.TRIAL: ""})
+        link(pages.TRIALS, "All trials and experiments", **{address.TRIAL: ""})
         for arm in story.row.arms[:1]:
             if arm in known:
                 link(pages.ARM, sentences.name_of(arm), **{address.ARM: arm})
@@ -154,7 +200,9 @@ def links(story: TrialStory) -> None:
 def verdict(listed: Sequence[TrialVerdict]) -> None:
     """Draw one verdict with its picture, success and cost, and what it rests on; of several, the chosen one."""
     if not listed:
-        muted("No results yet. A belief shows how often it is used, and a trial shows whether it helps.")
+        muted(
+            "No results yet. A belief shows how often it is used. A trial or an experiment shows whether it helps."
+        )
         return
     one = listed[0]
     if len(listed) > 1:

@@ -85,7 +85,9 @@ def test_the_overview_names_an_arm_that_is_used_often_and_harms(open_page: Open,
     often, rarely = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
     for arm in (often, rarely):
         read_trial(context, results_of(solves="without", arm=arm))
-    assert [one.arm for one, _ in sentences.used(trials(context), judgements(context))] == [often, rarely]
+    assert [
+        one.arm for one, _ in sentences.used(sentences.verdicts(trials(context), ()), judgements(context))
+    ] == [often, rarely]
     expected = [arm for arm in (often, rarely) if means[arm] >= sentences.OFTEN]
     for name in ("overview", "posteriors"):
         claims = [text for text in texts(open_page(name)) if "often" in text]

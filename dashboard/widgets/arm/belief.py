@@ -8,7 +8,6 @@ from typing import Final
 import streamlit as st
 
 from core import explained
-from core.explained.trials import in_force
 from core.flows.queries import ArmPath, Belief
 from core.records.arm_summary import ArmVersions
 from core.records.judgement import Judgement, RecentMean
@@ -140,9 +139,10 @@ def path(row: ArmRow, history: ArmPath, change: RecentMean | None) -> None:
 
 
 def _effect(arm: str) -> Markdown:
-    """Return the verdicts of trials in force, or that no trial has shown what the arm does."""
-    tried = [trials.verdict_line(one) for one in in_force(queries.trials()) if one.arm == arm]
-    return f"By trials: {wording.listed(tried)}" if tried else Words(explained.EFFECT)
+    """Return the verdicts in force, or that nothing has shown what the arm does."""
+    known = trials.verdicts(queries.trials(), queries.experiments())
+    tried = [one.sourced for one in known if one.arm == arm]
+    return Markdown(" ".join(tried)) if tried else Words(explained.EFFECT)
 
 
 def worth(judged: Judgement, known: Belief, index: int) -> None:

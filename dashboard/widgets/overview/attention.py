@@ -58,7 +58,7 @@ PAGE_OF: Final[dict[AttentionKind, Page]] = {
     "rewards_apart": pages.ARM,
     "reward_burst": pages.ARM,
     "queue_overdue": pages.REVIEW,
-    "experiment_harms": pages.ARM,
+    "experiment_harms": pages.TRIALS,
     "reward_hacked": pages.ENVIRONMENT,
     "success_fell": pages.ENVIRONMENT,
     "costs_more": pages.SAVINGS,
@@ -169,7 +169,7 @@ def _links(item: Attention, words: Markdown) -> None:
     elif item.kind in {"rival", "rising"} and item.count == 1:
         link(pages.ARM, words, **{address.ARM: item.arms[0]})
     elif item.harm is not None:
-        link(page, words, **{address.ARM: item.harm.arm})
+        link(page, words, **{address.TRIAL: item.harm.experiment})
     elif item.paid is not None:
         link(page, words, **{address.ENVIRONMENT: item.paid.environment})
     elif page == pages.POSTERIORS:

@@ -96,6 +96,8 @@ def links(story: RunStory) -> None:
             )
         if story.facts.session:
             link(pages.SESSION, "Its session", **{address.SESSION: story.facts.session})
+        if story.experiment:
+            link(pages.TRIALS, "Its experiment", **{address.TRIAL: story.experiment})
         for uid in story.episodes[:_EPISODES_LINKED]:
             link(pages.EPISODE, "Its episode", **{address.EPISODE: uid})
         st.space("stretch")
