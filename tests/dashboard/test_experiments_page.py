@@ -32,17 +32,17 @@ FORM = {"arm": ARM, "find_out": "Plan an experiment"}
 
 
 @pytest.fixture
-def clock() -> Clock:
+def past_clock() -> Clock:
     built = Clock()
     built.now_ms = utc_now_ms() - 20 * DAY_MS
     return built
 
 
 @pytest.fixture
-def context(database: Path, clock: Clock) -> Context:
+def context(database: Path, past_clock: Clock) -> Context:
     """A learner with recent sessions that offered the arm."""
-    built = replace(context_at(database), clock=clock)
-    live(built, clock, 60, always(0.5, 0.5))
+    built = replace(context_at(database), clock=past_clock)
+    live(built, past_clock, 60, always(0.5, 0.5))
     return built
 
 
@@ -51,10 +51,10 @@ def has(page: AppTest, words: str) -> bool:
     return words in said(page).replace("\\", "").replace("\u2060", "")
 
 
-def finished(context: Context, clock: Clock, solves: Solves) -> None:
+def finished(context: Context, past_clock: Clock, solves: Solves) -> None:
     """Live through an experiment whose sessions count after an hour, until its verdict."""
     n = start_experiment(context, ARM, smallest=40, hours=1, days=0).plan.n_planned
-    live(context, clock, n, solves, first=1_000)
+    live(context, past_clock, n, solves, first=1_000)
 
 
 def test_a_plan_is_shown_first_and_a_start_is_undone(open_page: Open, context: Context) -> None:
@@ -99,9 +99,9 @@ def test_the_form_says_why_it_cannot_start(open_page: Open, context: Context) ->
 
 
 def test_a_verdict_has_its_picture_measures_and_sides(
-    open_page: Open, context: Context, clock: Clock
+    open_page: Open, context: Context, past_clock: Clock
 ) -> None:
-    finished(context, clock, always(0.95, 0.05))
+    finished(context, past_clock, always(0.95, 0.05))
     page = open_page("trials", trial=EXPERIMENT)
     assert page.title[0].value.startswith("Offering ")
     assert has(page, "web:search :color[helps]{")
@@ -122,8 +122,8 @@ def test_a_verdict_has_its_picture_measures_and_sides(
     assert has(open_page("trials"), "Offering web:search: :color[helps]")
 
 
-def test_each_act_is_previewed_done_and_undone(open_page: Open, context: Context, clock: Clock) -> None:
-    finished(context, clock, always(0.95, 0.05))
+def test_each_act_is_previewed_done_and_undone(open_page: Open, context: Context, past_clock: Clock) -> None:
+    finished(context, past_clock, always(0.95, 0.05))
     page = open_page("trials", trial=EXPERIMENT)
     for act, effect in (("keep", "The arm stays"), ("exclude", "The arm is in no prompt")):
         _choose_act(page, act)
@@ -165,9 +165,9 @@ def test_a_running_experiment_gets_another_chance_and_ends(open_page: Open, cont
 
 
 def test_a_harm_leads_to_the_experiment_and_its_decision(
-    open_page: Open, context: Context, clock: Clock
+    open_page: Open, context: Context, past_clock: Clock
 ) -> None:
-    finished(context, clock, always(0.05, 0.95))
+    finished(context, past_clock, always(0.05, 0.95))
     assert has(open_page("overview"), "offering web:search")
     page = open_page("trials", trial=EXPERIMENT)
     assert ":color[harms]" in page.title[0].value
@@ -198,8 +198,8 @@ def test_a_viewer_sees_all_of_it_and_why_nothing_can_be_changed(
     assert has(page, "need the right “settings”")
 
 
-def test_a_run_names_the_side_of_its_session(open_page: Open, context: Context, clock: Clock) -> None:
-    finished(context, clock, always(0.5, 0.5))
+def test_a_run_names_the_side_of_its_session(open_page: Open, context: Context, past_clock: Clock) -> None:
+    finished(context, past_clock, always(0.5, 0.5))
     story = run(context, "r1000")
     assert (story.experiment, story.assigned is not None) == (EXPERIMENT, True)
     assert story.assigned is not None
@@ -225,7 +225,7 @@ def test_before_any_session_counts_there_is_no_picture(open_page: Open, context:
     assert "no verdict in force" in open_page("trials").title[0].value
 
 
-def test_a_path_without_an_interval_is_drawn_in_both_themes(context: Context, clock: Clock) -> None:
+def test_a_path_without_an_interval_is_drawn_in_both_themes(context: Context, past_clock: Clock) -> None:
     plan = start_experiment(context, ARM, metric="tokens").plan
     wide = Estimate(value=None, lower=None, upper=None, missing="few_sessions")
     path = [(10, wide), (20, Estimate(value=-12.0, lower=-30.0, upper=4.0))]
@@ -237,11 +237,13 @@ def test_a_path_without_an_interval_is_drawn_in_both_themes(context: Context, cl
     assert "None yet." in by_session([], plan, "open", LIGHT).alt
 
 
-def test_an_earlier_verdict_holds_while_the_next_experiment_has_none(context: Context, clock: Clock) -> None:
-    finished(context, clock, always(0.95, 0.05))
+def test_an_earlier_verdict_holds_while_the_next_experiment_has_none(
+    context: Context, past_clock: Clock
+) -> None:
+    finished(context, past_clock, always(0.95, 0.05))
     with pytest.raises(NotApplicable):
         start_experiment(context, ARM)
-    clock.now_ms += 10 * DAY_MS
+    past_clock.now_ms += 10 * DAY_MS
     start_experiment(context, ARM)
     rows = experiments(context)
     assert [row.nth for row in rows] == [2, 1]
