@@ -6,22 +6,44 @@ if it was made at any look and is not true of the sessions so far.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from core.columns import Bools, ExperimentSessions, Floats, Ints
-from core.maths.statistics.experiments import cap_of, measure, sessions_needed, words
+from core.flows import queries
+from core.flows.context import Context
+from core.flows.experiments import experiment_result, share_experiment, start_experiment
+from core.flows.learn import record_all
+from core.flows.outcome import outcomes
+from core.flows.select import select
+from core.flows.settings import change
+from core.maths.statistics.experiments import cap_of, figures, measure, sessions_needed, words
 from core.maths.statistics.trials.verdict import ERROR, HARMS, HELPS, NO_DIFFERENCE, WORDS
-from core.records.experiment import METRICS, ExperimentPlan, SessionMetric
+from core.records.achieved import OutcomeOrder, OutcomeSource
+from core.records.arm import MICRO
+from core.records.experiment import METRICS, ExperimentFigures, ExperimentPlan, SessionMetric
+from core.records.run import Inventory, Run, Usage
+from core.records.selection import Selection
+from core.records.times import DAY_MS
 from core.records.trial import TrialWord
+from core.store.experiments import is_with, started
 from tests.bench.harness import Row, Scale, hits_of
+from tests.flows.test_experiments import Clock
+from tests.worlds import START_MS, chosen_among, context_at
+from tests.worlds.experiments import ARM, OFFERED
 
 _LOOKS: Final = 60
+_N_LIVED: Final = 20
+_LIVED_SESSIONS: Final = 50
+_LIVED_DAYS: Final = (0.5, 1.0, 2.0, 6.0, 30.0)
+"""Worlds of each kind that an agent lives through, their sessions, and the days on which they are looked at."""
+_TICKS_A_DAY: Final = 4
+"""How often runs and outcomes come in."""
 _FALSE_GOAL: Final = 7.0
 """28 of 400 worlds."""
 _MISSED_GOAL: Final = 5.0
@@ -74,8 +96,9 @@ class World:
 
     @cached_property
     def settles_at(self) -> Floats:
-        """The day from which all outcomes of a session are known or can come no more."""
-        latest = self.ends_at.copy()
+        """The day from which all outcomes of a session are known or can come no more, and runs if it has none."""
+        has_run = np.bincount(self.runs.session, minlength=len(self.at)) > 0
+        latest = np.where(has_run, self.ends_at, self.ends_at + _KNOWN_DAYS)
         last = self.ends_at[self.runs.session] + _KNOWN_DAYS
         np.maximum.at(latest, self.runs.session, np.minimum(self.runs.known_at, last))
         return latest
@@ -133,6 +156,10 @@ def _four_in_ten(solved: Bools, with_arm: Bools) -> Floats:
     return np.where(solved == with_arm, 0.55, 0.25)
 
 
+def _chances(n: int, shares: tuple[float, float]) -> Floats:
+    return np.where(np.arange(n) / n < 0.5, *shares)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Kind:
     """A kind of worlds. ``n`` None = the planned size, where ``due`` is the verdict that most must get.
@@ -188,10 +215,13 @@ class Kind:
         return self._world(dice, self.n or self.plan.n_planned, self.shares)
 
     def _world(self, dice: Dice, n: int, shares: tuple[float, float]) -> World:
-        time = np.arange(n) / n
-        chance = np.where(time < 0.5, *shares)
-        with_arm = dice.random(n) < chance
-        ours, theirs = self.rates(time)
+        chance = np.where(np.arange(n) / n < 0.5, *shares)
+        return self.of_sides(dice, dice.random(n) < chance, chance)
+
+    def of_sides(self, dice: Dice, with_arm: Bools, chance: Floats) -> World:
+        """Return a planted world of sessions that have their sides."""
+        n = len(with_arm)
+        ours, theirs = self.rates(np.arange(n) / n)
         rate = np.where(with_arm, ours, theirs)
         if self.alike:
             both = 1 / self.alike - 1
@@ -297,6 +327,98 @@ def claims_of(world: World, plan: ExperimentPlan) -> Claimed:
     return Claimed(false=frozenset(false), is_missed=is_missed, last=WORDS[verdict[-1]])
 
 
+# Worlds that an agent lives through
+
+
+def lived_looks(
+    kind: Kind, dice: Dice, folder: Path, n: int = _LIVED_SESSIONS
+) -> Iterator[tuple[ExperimentFigures, ExperimentFigures]]:
+    """Live through a world by selections, runs and outcomes; yield its figures at looks, by doors and by hand."""
+    clock, chosen = Clock(), list[Selection]()
+    context = replace(context_at(folder / "world.db"), clock=clock)
+    change(context, "prices", {"small": 3.0})
+    record_all(context, _runs(kind.of_sides(dice, np.zeros(n, dtype=np.bool_), np.full(n, 0.5))))
+    source: OutcomeSource | None = "program" if kind.metric == "success" else None
+    plan = start_experiment(
+        context, ARM, metric=kind.metric, smallest=kind.smallest, share=kind.shares[0], source=source
+    ).plan
+    world, begin_ms = _with_sides(kind, dice, context, n), clock.now_ms
+    for day in np.arange(1, _LIVED_DAYS[-1] * _TICKS_A_DAY + 1) / _TICKS_A_DAY:
+        for session in range(len(chosen), int((world.at <= day).sum())):
+            clock.now_ms = begin_ms + round(world.at[session] * DAY_MS)
+            if session and world.chance[session] != world.chance[session - 1]:
+                share_experiment(context, "1", share=float(world.chance[session]))
+            chosen.append(select(context, OFFERED, session=f"s{session}"))
+        clock.now_ms = begin_ms + round(day * DAY_MS)
+        record_all(context, _runs(world, chosen, begin_ms, after=day - 1 / _TICKS_A_DAY))
+        known = np.flatnonzero(world.runs.known_at == day).tolist()
+        if known:
+            outcomes(
+                context, [OutcomeOrder(run=f"r{one}", value=float(world.runs.solved[one])) for one in known]
+            )
+        if day in _LIVED_DAYS:
+            assigned = np.array([bool(one.experiment) for one in chosen])
+            yield experiment_result(context, "1").figures, figures(world.sessions(day).where(assigned), plan)
+    assert queries.verify(context).clean
+    context.store.close()
+
+
+def _with_sides(kind: Kind, dice: Dice, context: Context, n: int) -> World:
+    """Return a world whose sides are those of the key, and whose outcomes become known at a tick."""
+    with context.reading() as snapshot:
+        (start,) = started(snapshot)
+    chance = _chances(n, kind.shares)
+    sides = [is_with(start.hashed(f"s{one}"), round(MICRO * share)) for one, share in enumerate(chance)]
+    world = kind.of_sides(dice, np.array(sides), chance)
+    known_at = np.ceil(world.runs.known_at * _TICKS_A_DAY) / _TICKS_A_DAY
+    return replace(world, runs=replace(world.runs, known_at=known_at, tokens=np.rint(world.runs.tokens)))
+
+
+def _runs(
+    world: World, chosen: Sequence[Selection] = (), begin_ms: int = START_MS, after: float = -np.inf
+) -> list[Run]:
+    """Return the runs of sessions that were selected after a day; without selections, runs of earlier sessions."""
+    runs = world.runs
+    at_ms = np.rint(world.at * DAY_MS).astype(np.int64) + begin_ms
+    built = []
+    for number, session in enumerate(runs.session.tolist()):
+        tokens = int(runs.tokens[number])
+        fields: dict[str, Any] = {
+            "ended_at_ms": int(at_ms[session]),
+            "model": "small",
+            "status": "error" if runs.failed[number] else "completed",
+            "usage": Usage(input=tokens, output=0),
+            "duration_ms": 40 * tokens,
+        }
+        if not chosen:
+            solved = float(runs.solved[number])
+            offered = Inventory(kind="declared", arms=OFFERED)
+            built.append(Run(uid=f"past {number}", inventory=offered, achieved=solved, **fields))
+        elif session < len(chosen) and world.at[session] > after:
+            uid = f"r{number}"
+            built.append(chosen_among(uid, chosen[session], OFFERED, session=f"s{session}", **fields))
+    return built
+
+
+def is_alike(kind: Kind, dice: Dice, folder: Path, n: int = _LIVED_SESSIONS) -> bool:
+    """Return whether the figures of a world are the same by doors and by hand, at each look."""
+    folder.mkdir(exist_ok=True)
+    looks = [(_parts(ours), _parts(theirs)) for ours, theirs in lived_looks(kind, dice, folder, n)]
+    return len(looks) == len(_LIVED_DAYS) and all(
+        ours[0] == theirs[0] and np.allclose(ours[1], theirs[1], rtol=1e-9, equal_nan=True)
+        for ours, theirs in looks
+    )
+
+
+def _parts(shown: ExperimentFigures) -> tuple[tuple[object, ...], Floats]:
+    """Return the words and counts of figures, and their numbers."""
+    measures = (shown.metric, *shown.others)
+    words_of = (shown.word, shown.why, *(one.word for one in measures), shown.is_bounded)
+    counts = (shown.assigned, shown.pending, shown.without_run, shown.unknown, *(one.n for one in measures))
+    ends = [(one.effect.value, one.effect.lower, one.effect.upper, *one.means) for one in measures]
+    return (*words_of, *counts), np.array(ends, dtype=np.float64)
+
+
 def misjudged_sessions(scale: Scale, folder: Path) -> list[Row]:
     """Share of planted experiments with a false claim, without their verdict, and of intervals that miss."""
     n_worlds = scale.n_planted
@@ -304,6 +426,21 @@ def misjudged_sessions(scale: Scale, folder: Path) -> list[Row]:
     for place, (name, kind) in enumerate(KINDS.items()):
         dice = (np.random.default_rng([59, place, seed]) for seed in range(n_worlds))
         rows += _rows(name, kind, [claims_of(kind.world(one), kind.plan) for one in dice])
+        lived = [
+            is_alike(kind, np.random.default_rng([60, place, seed]), folder / f"{place} {seed}")
+            for seed in range(_N_LIVED if n_worlds > 100 else 1)
+        ]
+        n_unlike = lived.count(False)
+        rows.append(
+            hits_of(
+                "planted experiments",
+                f"other figures at doors: {name}",
+                n_unlike,
+                len(lived),
+                goal=0,
+                note="lived through",
+            )
+        )
     return rows
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -25,7 +26,7 @@ from core.maths.statistics.experiments import (
 )
 from core.maths.statistics.trials.verdict import WORDS
 from core.records.experiment import ExperimentPlan, SessionMetric
-from tests.bench.experiment import KINDS
+from tests.bench.experiment import KINDS, is_alike
 
 Dice = np.random.Generator
 Effect = Callable[[Floats], Floats]
@@ -337,3 +338,8 @@ def test_a_plan_takes_more_for_less() -> None:
     assert sessions_needed("tokens", 1.0, 0.05, past=none) is None
     assert cap_of(np.linspace(1, 101, 101)) == 100.0
     assert (cap_of(np.ones(19)), cap_of(np.zeros(50)), cap_of(np.array([np.nan] * 30))) == (None, None, None)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_figures_of_a_world_are_the_same_by_doors(tmp_path: Path, name: str) -> None:
+    assert is_alike(KINDS[name], np.random.default_rng([61, len(name)]), tmp_path, 30)
