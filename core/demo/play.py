@@ -487,7 +487,17 @@ class _Player:
         if isinstance(what, Judge):
             self._judge(context, what)
         elif isinstance(what, Evaluate):
-            self._evaluate(context, what)
+            orders = [*what.orders]
+            for one in what.in_runs:
+                run = self._latest.get((one.arm, one.was_used))
+                if run is not None:
+                    arm, rater = None if one.is_whole else one.arm, context.actor.name
+                    orders.append(
+                        alike(EvaluationOrder, one, run=run, arm=arm, rater=rater, rubric=what.rubric)
+                    )
+            answers = evaluate_all(context, orders)
+            if what.name is not None:
+                self._done[what.name] = answers[-1].id
         elif isinstance(what, str):
             undo(context, self._done[what])
         else:
@@ -505,20 +515,6 @@ class _Player:
         )
         if judged.name is not None:
             self._done[judged.name] = answer.id
-
-    def _evaluate(self, context: Context, judged: Evaluate) -> None:
-        """All of it as one act of sending; of runs, what this world has shown."""
-        orders = [*judged.orders]
-        for one in judged.in_runs:
-            run = self._latest.get((one.arm, one.was_used))
-            if run is not None:
-                arm, rater = None if one.is_whole else one.arm, context.actor.name
-                orders.append(
-                    alike(EvaluationOrder, one, run=run, arm=arm, rater=rater, rubric=judged.rubric)
-                )
-        answers = evaluate_all(context, orders)
-        if judged.name is not None:
-            self._done[judged.name] = answers[-1].id
 
 
 @dataclass

@@ -108,20 +108,15 @@ def changed_all(settings: LearnerSettings, changes: Mapping[str, object]) -> Lea
     """Return the settings with several changes, checked."""
     for name, value in changes.items():
         settings = changed(settings, name, value)
-    if changes.keys() & _ABOUT_SEEDS:
-        _refuse_excluded_seeds(settings)
+    if changes.keys() & _ABOUT_SEEDS:  # where an undo or a mode brings both, the arm stays out
+        both = sorted(set(settings.seed_arms) & set(settings.excluded_arms))
+        if both:
+            more = f" and {len(both) - 1:,} more" if len(both) > 1 else ""
+            raise InvalidSetting(
+                f"excluded_arms must name no arm of seed_arms, got {both[0][:_SHORT_CHARS]!r}{more} in both.",
+                next_step="Take it out of seed_arms first: a seed is in every prompt, an excluded arm in none.",
+            )
     return settings
-
-
-def _refuse_excluded_seeds(settings: LearnerSettings) -> None:
-    """Raise `InvalidSetting` for an excluded seed; where an undo or a mode brings both, the arm stays out."""
-    both = sorted(set(settings.seed_arms) & set(settings.excluded_arms))
-    if both:
-        more = f" and {len(both) - 1:,} more" if len(both) > 1 else ""
-        raise InvalidSetting(
-            f"excluded_arms must name no arm of seed_arms, got {both[0][:_SHORT_CHARS]!r}{more} in both.",
-            next_step="Take it out of seed_arms first: a seed is in every prompt, an excluded arm in none.",
-        )
 
 
 def changed(settings: LearnerSettings, name: str, value: object) -> LearnerSettings:

@@ -17,7 +17,7 @@ Ids of messages and calls are no identity: some programs replace them by a word 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Container, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -361,16 +361,11 @@ def _claims(head: Head) -> bool:
         return is_old or (tables >= {"session_message"} and bool(tables & {"session", "session_v2"}))
     if {"info", "messages"} <= head.keys:
         return _SESSION_ID.search(head.start) is not None or b'"sessionID"' in head.start
-    return _is_stored(head.keys, head.start)
-
-
-def _is_stored(keys: Container[str], start: bytes) -> bool:
-    """Return whether this is one of the files from before 1.2: a session, a message or a part."""
-    if "id" not in keys:
+    if "id" not in head.keys:  # else one of the files from before 1.2: a session, a message or a part
         return False
-    if "sessionID" in keys:
-        return b'"msg_' in start and ("role" in keys or "messageID" in keys)
-    return "projectID" in keys and _SESSION_ID.search(start) is not None
+    if "sessionID" in head.keys:
+        return b'"msg_' in head.start and ("role" in head.keys or "messageID" in head.keys)
+    return "projectID" in head.keys and _SESSION_ID.search(head.start) is not None
 
 
 def stored_session_of(path: Path) -> Path | None:

@@ -219,11 +219,13 @@ def _row(
     cells = {name: cell for name, cell in zip(columns, row, strict=False) if name and cell}
     try:
         value, outcome = _judged(cells.get("value", ""), cells.get("outcome", ""), delimiter)
+        text = cells.get("run", "")
+        bare = text.replace(",", "")  # numbers may carry the commas that pages show them with
         return BatchLine(
             arm=cells.get("arm", ""),
             value=value,
             outcome=outcome,
-            run=_run(cells.get("run", "")),
+            run=(bare if bare.isdecimal() else text) or None,
             reason=cells.get("reason"),
             kind=_kind(cells.get("kind", "")),
             line=number,
@@ -273,12 +275,6 @@ def _nothing(text: str) -> InvalidReward:
         f"A reward must be a number from 0 to 1, or {', '.join(OUTCOME_REWARDS)}, got {got}.",
         next_step="Write one of those; a decimal has a point, or a comma where semicolons separate the cells.",
     )
-
-
-def _run(text: str) -> str | None:
-    """A run's uid or number; numbers may carry the commas that pages show them with."""
-    bare = text.replace(",", "")
-    return (bare if bare.isdecimal() else text) or None
 
 
 def _kind(text: str) -> RewardKind | None:

@@ -147,7 +147,17 @@ class RewardLine(KindLine, frozen=True, kw_only=True, tag="reward"):
         check_request_key(self.key)
         check_reason(self.context.reason)
         check_number("weight_micro", self.weight_micro, lowest=1)
-        self._check_digest()
+        if self.key is None:
+            if self.reply is not None:
+                raise InvalidInput(
+                    f"A reply must come with the key it was given to, got none (id {self.id!r}).",
+                    next_step="Give the key, or leave the reply out.",
+                )
+        elif self.observation not in {"feedback", "correction"}:
+            raise InvalidInput(
+                f"A key must come with feedback or a correction, got {self.observation} (id {self.id!r}).",
+                next_step="Leave it out: the id alone identifies the line.",
+            )
         if self.observation == "carried":
             for name in ("success_micro", "failure_micro", "pulls"):
                 value = getattr(self, name)
@@ -164,19 +174,6 @@ class RewardLine(KindLine, frozen=True, kw_only=True, tag="reward"):
             )
         else:
             check_reward(self.reward)
-
-    def _check_digest(self) -> None:
-        if self.key is None:
-            if self.reply is not None:
-                raise InvalidInput(
-                    f"A reply must come with the key it was given to, got none (id {self.id!r}).",
-                    next_step="Give the key, or leave the reply out.",
-                )
-        elif self.observation not in {"feedback", "correction"}:
-            raise InvalidInput(
-                f"A key must come with feedback or a correction, got {self.observation} (id {self.id!r}).",
-                next_step="Leave it out: the id alone identifies the line.",
-            )
 
 
 class ResetLine(FactOfLine, frozen=True, tag="reset"):

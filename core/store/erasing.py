@@ -647,7 +647,12 @@ def erase_rater(txn: Transaction, name: str) -> Counter[str]:
         number = _remember(txn, [("rater", name)]).number_for("rater", name)
         for table, column in places:
             txn.set_row(table, f"{column} = ?", [name], **{column: number})
-        _drop_holds(txn, name)
+        # Holds of browsers that the name is in end; it is no value of its own there.
+        holders = txn.rows("SELECT DISTINCT actor FROM review_hold WHERE learner_id = ?")
+        txn.connection.many(
+            "DELETE FROM review_hold WHERE learner_id = ? AND actor = ?",
+            [(txn.learner_id, one) for (one,) in holders if IN_BROWSER in one and _whole(name).search(one)],
+        )
         counts.update(_rename_in_words(txn, name, number))
         counts["provenance.said"] += _rename_in_descriptions(txn, name, number)
         counts["setting.value"] += _rename_weights(txn, name, number)
@@ -665,15 +670,6 @@ def erase_rater(txn: Transaction, name: str) -> Counter[str]:
 
     txn.rewrite(rename)
     return +counts
-
-
-def _drop_holds(txn: Transaction, name: str) -> None:
-    """End the holds of browsers that a person's name is in; it is no value of its own there."""
-    holders = txn.rows("SELECT DISTINCT actor FROM review_hold WHERE learner_id = ?")
-    txn.connection.many(
-        "DELETE FROM review_hold WHERE learner_id = ? AND actor = ?",
-        [(txn.learner_id, one) for (one,) in holders if IN_BROWSER in one and _whole(name).search(one)],
-    )
 
 
 def _rename_in_words(txn: Transaction, name: str, number: str) -> Counter[str]:

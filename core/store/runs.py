@@ -389,7 +389,9 @@ def _stored_version(txn: Transaction, judged: Judged) -> _StoredVersion:
 
 def _version(txn: Transaction, judged: Judged) -> Version:
     _, arm_nos, costs, definitions = txn.inventory(judged.run.inventory)
-    others, texts = _excluded_arm_nos(txn, judged), _texts(txn, judged.run)
+    run = judged.run
+    keys = run.excluded if run.selection is None else (*run.excluded, *run.selection.excluded)
+    others, texts = txn.ensure_keys(keys) if keys else {}, _texts(txn, judged.run)
     return version_of(judged, arm_nos, costs, others, texts=texts, definitions=definitions)
 
 
@@ -399,13 +401,6 @@ def _texts(txn: Transaction, run: Run) -> StoredTexts | None:
         return None
     reply = run.texts[-1] if run.reply is None and run.texts else run.reply
     return pair_of(storable(run.prompt), storable(reply))
-
-
-def _excluded_arm_nos(txn: Transaction, judged: Judged) -> dict[str, int]:
-    """Return the numbers of the arms that a run names as excluded, by key."""
-    run = judged.run
-    keys = run.excluded if run.selection is None else (*run.excluded, *run.selection.excluded)
-    return txn.ensure_keys(keys) if keys else {}
 
 
 def _insert(

@@ -517,18 +517,15 @@ class Transaction(Statements):
         """True if nothing was recorded of the learner before."""
         uncounted = {"audit", "link", *(TAKEN if self._was_staged else ())}
         return all(first == 1 for name, first in self._first_next.items() if name not in uncounted) and not (
-            self._was_staged and self._has_taken()
-        )
-
-    def _has_taken(self) -> bool:
-        """Return whether the learner has numbers of a kind that an unsettled import takes too."""
-        return self.has_row(
-            "SELECT 1 FROM arm WHERE learner_id = ?"
-            " UNION ALL SELECT 1 FROM import WHERE learner_id = ? AND revision < ?"
-            " UNION ALL SELECT 1 FROM run WHERE learner_id = ? AND revision < ?"
-            " UNION ALL SELECT 1 FROM provenance WHERE learner_id = ? AND kind IN ('layer', 'execution')"
-            " AND revision < ? LIMIT 1",
-            [self.learner_id, self._first_revision] * 3,
+            self._was_staged
+            and self.has_row(
+                "SELECT 1 FROM arm WHERE learner_id = ?"
+                " UNION ALL SELECT 1 FROM import WHERE learner_id = ? AND revision < ?"
+                " UNION ALL SELECT 1 FROM run WHERE learner_id = ? AND revision < ?"
+                " UNION ALL SELECT 1 FROM provenance WHERE learner_id = ? AND kind IN ('layer', 'execution')"
+                " AND revision < ? LIMIT 1",
+                [self.learner_id, self._first_revision] * 3,
+            )
         )
 
     @property

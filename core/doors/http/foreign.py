@@ -52,7 +52,12 @@ def _kairos_handler(flow: Callable[[Context, bytes], bytes]) -> LearnerHandler:
         limits: list[TooMany] = []
 
         def work() -> bytes:
-            _check(call.body)
+            try:
+                json_body(call.body)
+            except InvalidInput as problem:
+                raise InvalidEvaluation(
+                    problem.problem, next_step=problem.next_step, fields=(ROOT,)
+                ) from problem
             try:
                 return flow(context, call.body)
             except TooMany as problem:
@@ -65,14 +70,6 @@ def _kairos_handler(flow: Callable[[Context, bytes], bytes]) -> LearnerHandler:
         return HttpAnswer(answer.status, answer.body, {"content-type": JSON})
 
     return handle
-
-
-def _check(body: bytes) -> None:
-    """Refuse JSON that parsers read differently, such as a key twice in one object."""
-    try:
-        json_body(body)
-    except InvalidInput as problem:
-        raise InvalidEvaluation(problem.problem, next_step=problem.next_step, fields=(ROOT,)) from problem
 
 
 KAIROS_ROUTES: Final = (

@@ -241,7 +241,8 @@ class LedgerWriter:
             else:
                 self._counts.line(
                     _kind_of(line),
-                    is_new=not self._is_own(line.id) and take_line(self._txn, line, self._import_no),
+                    is_new=not line.id.startswith(f"{self._txn.origin}/")
+                    and take_line(self._txn, line, self._import_no),
                 )
         except ArmscopeError as problem:
             self._counts.reject(None, problem.problem)
@@ -265,10 +266,6 @@ class LedgerWriter:
         for line, status in zip(self._episodes, statuses, strict=True):
             self._counts.episode(line.uid, status)
         self._episodes, self._n_steps = [], 0
-
-    def _is_own(self, uid: str) -> bool:
-        """Return whether an exported id names a fact of this learner."""
-        return uid.startswith(f"{self._txn.origin}/")
 
     def _note_head(self, line: LearnerLine) -> None:
         """Name the head of another learner's chain in the import's answer, which the import's own link covers."""

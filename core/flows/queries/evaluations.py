@@ -228,6 +228,15 @@ def agreement_in(columns: EvaluationColumns, grades: GradeColumns) -> AgreementR
     rows = panel_of(columns)
     item, outcome = columns.item[rows], columns.is_success[rows].astype(np.int64)
     on_outcome = krippendorff(item, outcome, "nominal", seed=_SEED)
+    kinds = [one.kind for one in columns.graders]
+    results = graders_against_humans(
+        columns.item[rows],
+        columns.grader[rows],
+        columns.is_success[rows].astype(np.int64),
+        is_human=np.array([kind == "human" for kind in kinds], dtype=np.bool_),
+        is_model=np.array([kind == "model" for kind in kinds], dtype=np.bool_),
+        seed=_SEED,
+    )
     return AgreementReport(
         n=len(columns),
         n_panel=len(rows),
@@ -238,7 +247,7 @@ def agreement_in(columns: EvaluationColumns, grades: GradeColumns) -> AgreementR
         score=krippendorff(item, columns.signed_score[rows], "interval", seed=_SEED),
         graders=_against_rest(columns, rows),
         pairs=_pairs(columns, rows),
-        models=_models(columns, rows),
+        models=tuple(ModelAgainstPeople(grader=columns.graders[one.rater], result=one) for one in results),
     )
 
 
@@ -270,16 +279,3 @@ def _pairs(columns: EvaluationColumns, rows: Ints) -> tuple[GraderPair, ...]:
         )
         for one in results
     )
-
-
-def _models(columns: EvaluationColumns, rows: Ints) -> tuple[ModelAgainstPeople, ...]:
-    kinds = [one.kind for one in columns.graders]
-    results = graders_against_humans(
-        columns.item[rows],
-        columns.grader[rows],
-        columns.is_success[rows].astype(np.int64),
-        is_human=np.array([kind == "human" for kind in kinds], dtype=np.bool_),
-        is_model=np.array([kind == "model" for kind in kinds], dtype=np.bool_),
-        seed=_SEED,
-    )
-    return tuple(ModelAgainstPeople(grader=columns.graders[one.rater], result=one) for one in results)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from typing import Annotated, Final, NamedTuple
 
 from msgspec import Meta
@@ -126,6 +125,11 @@ def _mean(arm: NamedArm, added: tuple[int, int]) -> float:
 def _arm(arm: NamedArm, side: _SideSums) -> SideArm:
     counts = _counts(arm, side)
     added = _added(counts, side)
+    ledger = side.ledger.get(arm.arm_no, ())
+    sums: dict[Source, tuple[int, int]] = {"detector": automatic(counts, ledger)}
+    for one in ledger:
+        success, failure = sums.get(SOURCE_OF[one.kind], (0, 0))
+        sums[SOURCE_OF[one.kind]] = success + one.success_micro, failure + one.failure_micro
     return SideArm(
         n_in=counts.n_in,
         n_used=counts.n_used,
@@ -134,17 +138,8 @@ def _arm(arm: NamedArm, side: _SideSums) -> SideArm:
         beta_micro=added[1],
         mean=_mean(arm, added),
         selected=share(counts.n_in, side.runs.n_runs),
-        shifts=_shifts(counts, side.ledger.get(arm.arm_no, ())),
+        shifts=tuple(SourceShift(source, *sums[source]) for source in SOURCES if any(sums.get(source, ()))),
     )
-
-
-def _shifts(counts: ArmSums, ledger: Sequence[KindSum]) -> tuple[SourceShift, ...]:
-    """Return the sums of the sources that observed something, in the order of sources."""
-    sums: dict[Source, tuple[int, int]] = {"detector": automatic(counts, ledger)}
-    for one in ledger:
-        success, failure = sums.get(SOURCE_OF[one.kind], (0, 0))
-        sums[SOURCE_OF[one.kind]] = success + one.success_micro, failure + one.failure_micro
-    return tuple(SourceShift(source, *sums[source]) for source in SOURCES if any(sums.get(source, ())))
 
 
 def _side(runs: RunSums) -> SideRuns:

@@ -283,11 +283,7 @@ def _n_equal(item: Ints, code: Ints) -> Ints:
 def _rows_beside(item: Ints, value: Ints | Floats, metric: Metric) -> Floats:
     if metric == "interval":
         return _scores_beside(item, np.asarray(value, dtype=np.float64))
-    return _levels_beside(item, levels_of(value))
-
-
-def _levels_beside(item: Ints, level: Ints) -> Floats:
-    """Return for each judgement the coincidences of its level with the other levels, which share a weight of 1."""
+    level = levels_of(value)  # its coincidences with the other levels share a weight of 1
     counts = level_counts(item, level)
     own = np.eye(counts.shape[1])[level]
     others = counts[item] - own

@@ -191,7 +191,11 @@ class Chances:
         NaN with the reason where the chance is above (``always_in``) or below (``never_in``) one half at every mean,
         as of seeds, where a setting excludes the arm, or where no run offered it.
         """
-        least, most = self._at_ends()
+        totals = np.zeros((2, len(self.chance)))  # if each always drew 0, and if it always drew 1
+        for one in self.samples:
+            shares = (one.thresholds <= ALWAYS).mean(axis=0), (one.thresholds < NEVER).mean(axis=0)
+            totals[:, one.plan.places] += one.n_runs * np.array(shares)
+        least, most = (_mixed(self.baseline, self._averaged(total), self.baseline_rate) for total in totals)
         result = np.full(len(self.chance), np.nan)
         open_ = np.flatnonzero((least < _HALF) & (most > _HALF))
         if len(open_):
@@ -200,15 +204,6 @@ class Chances:
         for index in self.excluded.tolist():
             why[index] = "excluded"
         return result, tuple(why)
-
-    def _at_ends(self) -> tuple[Floats, Floats]:
-        """Return the chance of each arm if it always drew 0, and if it always drew 1."""
-        totals = np.zeros((2, len(self.chance)))
-        for one in self.samples:
-            shares = (one.thresholds <= ALWAYS).mean(axis=0), (one.thresholds < NEVER).mean(axis=0)
-            totals[:, one.plan.places] += one.n_runs * np.array(shares)
-        low, high = (_mixed(self.baseline, self._averaged(total), self.baseline_rate) for total in totals)
-        return low, high
 
     def _chance_at(self, places: Ints, mean: Floats) -> Floats:
         """Return the chance of these arms if their means were these and their weights what they are."""

@@ -70,7 +70,10 @@ def running(usage: UsageColumns, runs: ComparedRuns, *, is_narrow: bool) -> Runn
     n_days = int(days.max()) - first + 1 if len(days) else 0
     code = ((days - first) * runs.n_strata + runs.stratum[dated]) * 2 + runs.group[dated]
     shape = (n_days, runs.n_strata, 2)
-    shown = _shown(n_days, runs.n_sampled)
+    least, most = _DAYS
+    n_shown = min(n_days, max(least, min(most, _MOST_ENTRIES // max(runs.n_sampled, 1))))
+    # Each day shown costs a pass over all sessions.
+    shown = np.unique(np.round(np.linspace(0, n_days - 1, n_shown)).astype(np.int64))
 
     def until(amount: Ints | Floats) -> Floats:
         added = np.bincount(code, weights=amount[dated], minlength=math.prod(shape))
@@ -83,13 +86,6 @@ def running(usage: UsageColumns, runs: ComparedRuns, *, is_narrow: bool) -> Runn
         n_undated=int(usage.n[runs.is_known & ~dated].sum()),
         is_narrow=is_narrow,
     )
-
-
-def _shown(n_days: int, n_sampled: int) -> Ints:
-    """Return the indexes of the days shown: each costs a pass over all sessions."""
-    least, most = _DAYS
-    n_shown = min(n_days, max(least, min(most, _MOST_ENTRIES // max(n_sampled, 1))))
-    return np.unique(np.round(np.linspace(0, n_days - 1, n_shown)).astype(np.int64))
 
 
 def over_time(so_far: Running, prob: float) -> SavingsOverTime:
