@@ -35,13 +35,8 @@ class Parameter(NamedTuple):
 
 @cache
 def words_of(flow: str) -> str:
-    """Return the docstring of a flow (``module:function``)."""
+    """Return the docstring of a flow, named like ``core.flows.corrections:note``."""
     return ast.get_docstring(_definition(flow)) or ""
-
-
-def summary_of(flow: str) -> str:
-    """Return the first line of the docstring of a flow, named like ``core.flows.corrections:note``."""
-    return words_of(flow).partition("\n")[0]
 
 
 @cache

@@ -41,7 +41,7 @@ from typing import (
 import msgspec
 from msgspec import UNSET
 
-from core.doors.flow_parameters import answer_of, parameters_of, summary_of
+from core.doors.flow_parameters import answer_of, parameters_of, words_of
 from core.doors.terminal import json_form
 from core.errors import ArmscopeError, InvalidInput
 from core.names import homes_in
@@ -247,7 +247,7 @@ class Verb(msgspec.Struct, Generic[_P, _R], frozen=True, eq=False):
     @property
     def words(self) -> str:
         """The first line of its flow's docstring."""
-        return summary_of(self.address)
+        return words_of(self.address).partition("\n")[0]
 
     @property
     def is_act(self) -> bool:

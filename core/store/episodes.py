@@ -512,14 +512,6 @@ def _sources(facts: Facts, numbers: Sequence[int]) -> dict[int, list[Source]]:
     return sources
 
 
-def episodes_of_import(facts: Facts, import_no: int) -> list[int]:
-    """Return the episodes of an import."""
-    return facts.column(
-        "SELECT no FROM provenance WHERE learner_id = ? AND kind = 'episode' AND import_no = ? ORDER BY no",
-        [import_no],
-    )
-
-
 def unlike_recorded(facts: Facts) -> Iterator[Difference]:
     """Check that directly recorded versions of episodes have the number and digest of their steps."""
     for number, rank, digest, line, *expected_version in facts.connection.rows(

@@ -464,8 +464,8 @@ def _sources(facts: Facts, kind: Kind, numbers: Sequence[int]) -> dict[int, list
     return dict(sources)
 
 
-def subjects_of_import(facts: Facts, kind: Kind, import_no: int) -> list[int]:
-    """Layers or executions that an import names."""
+def subjects_of_import(facts: Facts, kind: Kind | Literal["episode"], import_no: int) -> list[int]:
+    """Layers, executions or episodes that an import names."""
     return facts.column(
         "SELECT no FROM provenance WHERE learner_id = ? AND kind = ? AND import_no = ? ORDER BY no",
         [kind, import_no],

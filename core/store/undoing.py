@@ -12,7 +12,7 @@ from core.records.batch import MAX_BATCH
 from core.store.arms import recompute_arms, recompute_descriptions
 from core.store.caches import shifting
 from core.store.compacted import refuse_compacted_import
-from core.store.episodes import episodes_of_import, recompute_episodes
+from core.store.episodes import recompute_episodes
 from core.store.facts import EXCHANGED, FACTS, Exchanged, Fact
 from core.store.provenance import (
     Numbered,
@@ -284,7 +284,7 @@ def _recompute_import(txn: Transaction, import_no: int) -> None:
     recompute_arms(txn, _about_arms(txn, import_no, "('arm')"))
     recompute_descriptions(txn, _about_arms(txn, import_no, "('cost', 'label')"))
     recompute_runs(txn, facts_of_import(txn, "run", import_no))
-    recompute_episodes(txn, episodes_of_import(txn, import_no))
+    recompute_episodes(txn, subjects_of_import(txn, "episode", import_no))
 
 
 def _keyed_facts(txn: Transaction, import_no: int) -> set[Numbered]:

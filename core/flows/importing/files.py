@@ -18,7 +18,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from core.errors import ArmscopeError, StoreBusy, UnreadableSource
-from core.flows.context import Context, ImportPace
+from core.flows.context import Context
 from core.flows.importing.ledger import ImportCounts, LedgerWriter
 from core.flows.importing.reading import ReadingProgress, ReadRun, SourceReading, assign_sessions
 from core.flows.rollouts import hold_events
@@ -273,11 +273,6 @@ def _sweep(context: Context) -> None:
         context.store.sweep()
 
 
-def fits_one_transaction(pace: ImportPace, n_runs: int, since: float) -> bool:
-    """Return whether so many runs still fit into one transaction."""
-    return n_runs < pace.at_once and pace.clock() - since < pace.at_once_s
-
-
 class _NothingNew(Exception):
     """All rows are known already. It is raised inside the transaction, which it ends without a write."""
 
@@ -422,7 +417,8 @@ def _import(
     continuing: str | None,
     waiting: OnWait | None,
 ) -> ImportSteps:
-    since = context.pace.clock()
+    pace = context.pace
+    since = pace.clock()
     first: list[ReadRun] = []
     parts: InParts | None = None
     with ExitStack() as stack:
@@ -431,7 +427,7 @@ def _import(
         for run in reading.runs(progress):
             if parts is None:
                 first.append(run)
-                if fits_one_transaction(context.pace, len(first), since):
+                if len(first) < pace.at_once and pace.clock() - since < pace.at_once_s:
                     continue
                 parts = stack.enter_context(staged_import(context, reading, continuing, waiting))
                 for one in first:
