@@ -248,20 +248,6 @@ class RankedArm:
     token_cost: int | None
 
 
-def informative_pulls(columns: ArmColumns) -> Ints:
-    """Return the pulls of each arm; 0 for sections, which count as used whenever they are in and so prove nothing."""
-    informative = np.array([of != "section" for of in columns.types], dtype=np.bool_)
-    return np.where(informative, columns.pulls, 0)
-
-
-def ranked_floor(pulls: Ints) -> int:
-    """Return the most pulls that can be asked for and still leave two arms to rank."""
-    for floor in RANKED_FLOORS:
-        if int((pulls >= floor).sum()) >= 2:
-            return floor
-    return RANKED_FLOORS[-1]
-
-
 def extremes(
     columns: ArmColumns, summary: Summary, rankable: Ints
 ) -> tuple[tuple[RankedArm, ...], tuple[RankedArm, ...]]:
@@ -367,8 +353,10 @@ def overview(
         Key figures, days, ranks and what needs a look.
     """
     by_day = day_series(usage, saved.over_time, counts_by_day)
-    ranked_pulls = informative_pulls(columns)
-    floor = ranked_floor(ranked_pulls)
+    # Sections count as used whenever they are in, and so prove nothing.
+    informative = np.array([of != "section" for of in columns.types], dtype=np.bool_)
+    ranked_pulls = np.where(informative, columns.pulls, 0)
+    floor = next((one for one in RANKED_FLOORS if (ranked_pulls >= one).sum() >= 2), RANKED_FLOORS[-1])
     top, bottom = extremes(columns, summary, np.flatnonzero(ranked_pulls >= floor))
     return Overview(
         n_runs=int(usage.n.sum()),
