@@ -66,7 +66,7 @@ def verify(
     with replace(context, may_be_empty=is_whole).reading() as snapshot:
         names = tuple(name for name in reads.learners(snapshot) if may(context.actor, "read", name))
         learners = [snapshot.of(name) for name in names]
-        steps = Steps(PASSES * sum(reads.run_count(learner) for learner in learners), progress)
+        steps = Steps(PASSES * sum(reads.last_run_no(learner) for learner in learners), progress)
         checks = [("", damage(snapshot)), ("", installation_differences(snapshot.of(INSTALLATION)))]
         checks += [(learner.name, differences(learner, steps.take)) for learner in learners]
         checks += [(learner.name, contradictions(learner, steps.take)) for learner in learners]

@@ -55,7 +55,6 @@ from core.store.reads.runs import (
     missing_run,
     numbered_runs,
     outcome_of,
-    run_count,
     run_of_uid,
 )
 from core.store.reads.session_moments import has_inferred, session_sums
@@ -76,6 +75,7 @@ from core.store.reads.usage import (
     counts_by_day,
     inclusions_between,
     last_run_ms,
+    last_run_no,
     mix_days,
     pulls_held,
     pulls_series,

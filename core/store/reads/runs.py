@@ -174,11 +174,6 @@ def rows_of(snapshot: Snapshot, run_nos: Sequence[int]) -> tuple[RunRow, ...]:
     )
 
 
-def run_count(snapshot: Snapshot) -> int:
-    """Return how many runs were ever numbered, for a full check."""
-    return snapshot.count_of("SELECT max(run_no) FROM run WHERE learner_id = ?")
-
-
 def numbered_runs(snapshot: Snapshot, chunk: int) -> Iterator[list[int]]:
     """Numbers of all runs, in chunks."""
     last = 0
