@@ -80,49 +80,16 @@ _AS_WRITTEN: Final = frozenset({"text", "code", "html", "json", "write_stream"})
 _VALUED: Final = frozenset({"metric"})
 """Its calls whose ``value`` is shown; elsewhere it is what a field holds."""
 _OF_STR: Final = frozenset(
-    (
-        *(
-            "__add__",
-            "__getitem__",
-            "__mul__",
-            "capitalize",
-            "center",
-            "expandtabs",
-            "ljust",
-            "lower",
-            "lstrip",
-        ),
-        *("removeprefix", "removesuffix", "replace", "rjust", "rstrip", "split", "strip", "title", "upper"),
-    )
+    """
+    __add__ __getitem__ __mul__ capitalize center expandtabs ljust lower lstrip removeprefix removesuffix
+    replace rjust rstrip split strip title upper
+    """.split()  # noqa: SIM905 - one word per line is a page
 )
 """Methods of a text that make no other characters than it and their arguments have."""
-_CHILDREN: Final = (
-    *(
-        "defs",
-        "body",
-        "else_body",
-        "func",
-        "bodies",
-        "handlers",
-        "finally_body",
-        "patterns",
-        "guards",
-        "subject",
-    ),
-    *(
-        "expr",
-        "rvalue",
-        "index",
-        "sequences",
-        "condlists",
-        "left_expr",
-        "generator",
-        "callee",
-        "args",
-        "left",
-    ),
-    *("right", "operands", "items", "base", "if_expr", "cond", "else_expr", "value", "key"),
-)
+_CHILDREN: Final = """
+    defs body else_body func bodies handlers finally_body patterns guards subject expr rvalue index sequences
+    condlists left_expr generator callee args left right operands items base if_expr cond else_expr value key
+""".split()  # noqa: SIM905 - one word per line is a page
 """Attributes of mypy's nodes that hold other nodes."""
 _OWN_OF_CORE: Final = frozenset(
     f"core.explained.{name}"

@@ -21,40 +21,13 @@ from core.records.model_kinds import kind_of, price_offers, price_words
 from core.records.run import Usage
 from tests.worlds import a_run
 
-MODELS = (
-    *("claude-opus-4", "claude-opus-4-1", "claude-opus-4-8", "claude-sonnet-4-8", "claude-v2", "claude-v2:1"),
-    *(
-        "gpt-4",
-        "gpt-4o",
-        "gpt-4o-mini",
-        "gpt-4.1",
-        "gpt-4.1-mini",
-        "gpt-5",
-        "gpt-5-mini",
-        "gpt-5.1",
-        "gpt-5-codex",
-    ),
-    *(
-        "o1",
-        "o1-mini",
-        "o3",
-        "o3-pro",
-        "gemini-2.5-pro",
-        "gemini-2.5-flash",
-        "gemini-2.5-flash-lite",
-        "gemini-2.5",
-    ),
-    *(
-        "llama3:8b",
-        "llama3:70b",
-        "llama-3.1-8b",
-        "llama-3-18b",
-        "deepseek-v3",
-        "deepseek-v3.1",
-        "nova-pro-v1:0",
-    ),
-    *("qwen3-32b", "qwen3-235b-a22b", "gpt-4-1106-preview", "gpt-4-turbo", "grok-4", "grok-4-fast"),
-)
+MODELS = """
+    claude-opus-4 claude-opus-4-1 claude-opus-4-8 claude-sonnet-4-8 claude-v2 claude-v2:1 gpt-4 gpt-4o
+    gpt-4o-mini gpt-4.1 gpt-4.1-mini gpt-5 gpt-5-mini gpt-5.1 gpt-5-codex o1 o1-mini o3 o3-pro gemini-2.5-pro
+    gemini-2.5-flash gemini-2.5-flash-lite gemini-2.5 llama3:8b llama3:70b llama-3.1-8b llama-3-18b
+    deepseek-v3 deepseek-v3.1 nova-pro-v1:0 qwen3-32b qwen3-235b-a22b gpt-4-1106-preview gpt-4-turbo grok-4
+    grok-4-fast
+""".split()  # noqa: SIM905 - one word per line is a page
 """Different models, some of which differ in one character."""
 DAYS = st.dates(date(2000, 1, 1), date(2099, 12, 31))
 PREFIXES = st.sampled_from(

@@ -42,22 +42,11 @@ SKILL = "skill:review:main"
 LAYER = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
 EXECUTIONS = ("11111111-2222-4333-8444-555555555555", "22222222-3333-4444-8555-666666666666")
 READERS: tuple[Role, ...] = ("viewer", "read")
-PLACES = {
-    "note",
-    "reward",
-    "correction",
-    "reset",
-    "feedback",
-    "choice",
-    "instruction",
-    "response",
-    "prompt",
-    "reply",
-    "excerpt",
-    "aside",
-    "draft",
-    "key",
-}
+PLACES = set(
+    """
+    note reward correction reset feedback choice instruction response prompt reply excerpt aside draft key
+    """.split()  # noqa: SIM905 - one word per line is a page
+)
 
 
 def planted(place: str) -> str:

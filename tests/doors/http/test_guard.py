@@ -82,90 +82,28 @@ REFUSED: Mapping[str, tuple[str, str, dict[str, str], int]] = {
 }
 
 
-OF_PROXIES = (
-    *(
-        "Forwarded",
-        "X-Forwarded-For",
-        "X-Forwarded-Host",
-        "X-Forwarded-Proto",
-        "X-Forwarded-Server",
-        "X-Forwarded",
-    ),
-    *("Forwarded-For", "X-Original-Forwarded-For", "X-Original-URL", "X-Original-Host", "Via", "X-Real-IP"),
-    *("X-Client-IP", "Client-IP", "X-Remote-Addr", "X-Remote-IP", "X-Originating-IP", "X-Cluster-Client-IP"),
-    *(
-        "CF-Connecting-IP",
-        *("X_Forwarded_For", "X-Rewrite-URL", "Front-End-Https", "X-Cloud-Trace-Context", "X-Appgw-Trace-Id"),
-        *("Ali-Cdn-Real-IP", "X-Railway-Edge", "X-Pomerium-Jwt-Assertion", "Client-Cert", "SSL-Client-Cert"),
-        "CF-Ray",
-        "CF-Visitor",
-        "CDN-Loop",
-        "True-Client-IP",
-        "Fastly-Client-IP",
-        "Fly-Client-IP",
-    ),
-    *(
-        "X-Envoy-External-Address",
-        "X-Envoy-Expected-Rq-Timeout-Ms",
-        "Tailscale-User-Login",
-        "Tailscale-User-Name",
-    ),
-    *("X-Amzn-Trace-Id", "X-Amz-Cf-Id", "CloudFront-Viewer-Address", "X-Azure-ClientIP", "X-Azure-FDID"),
-    *(
-        "X-Appengine-User-IP",
-        "X-Goog-IAP-JWT-Assertion",
-        "X-Goog-Authenticated-User-Email",
-        "DO-Connecting-IP",
-    ),
-    *(
-        "X-ARR-SSL",
-        "X-MS-Client-Principal",
-        "X-Vercel-Forwarded-For",
-        "X-NF-Client-Connection-IP",
-        "X-Varnish",
-    ),
-    *(
-        "X-ProxyUser-IP",
-        "Proxy-Client-IP",
-        "WL-Proxy-Client-IP",
-        "X-Nginx-Proxy",
-        "Remote-User",
-        "X-Remote-User",
-    ),
-    *("X-Auth-Request-Email", "X-WebAuth-User", "Akamai-Origin-Hop", "X-Akamai-Edgescape", "Incap-Client-IP"),
-    *(
-        "X-Sucuri-ClientIP",
-        "Proxy-Connection",
-        "X-True-Client-IP",
-        "X-HAProxy-Server-State",
-        "X-Traefik-Router",
-    ),
-    *("Ngrok-Auth-User-Email", "X-Authenticated-User", "Remote-Email", "Remote-Groups", "X-Pangolin-User"),
-    *("X-ExeDev-Email", "X-Coder-User", "EO-Connecting-IP", "X-Render-Origin-Server", "X-Squid-Error"),
-)
+OF_PROXIES = """
+    Forwarded X-Forwarded-For X-Forwarded-Host X-Forwarded-Proto X-Forwarded-Server X-Forwarded Forwarded-For
+    X-Original-Forwarded-For X-Original-URL X-Original-Host Via X-Real-IP X-Client-IP Client-IP X-Remote-Addr
+    X-Remote-IP X-Originating-IP X-Cluster-Client-IP CF-Connecting-IP X_Forwarded_For X-Rewrite-URL
+    Front-End-Https X-Cloud-Trace-Context X-Appgw-Trace-Id Ali-Cdn-Real-IP X-Railway-Edge
+    X-Pomerium-Jwt-Assertion Client-Cert SSL-Client-Cert CF-Ray CF-Visitor CDN-Loop True-Client-IP
+    Fastly-Client-IP Fly-Client-IP X-Envoy-External-Address X-Envoy-Expected-Rq-Timeout-Ms
+    Tailscale-User-Login Tailscale-User-Name X-Amzn-Trace-Id X-Amz-Cf-Id CloudFront-Viewer-Address
+    X-Azure-ClientIP X-Azure-FDID X-Appengine-User-IP X-Goog-IAP-JWT-Assertion X-Goog-Authenticated-User-Email
+    DO-Connecting-IP X-ARR-SSL X-MS-Client-Principal X-Vercel-Forwarded-For X-NF-Client-Connection-IP
+    X-Varnish X-ProxyUser-IP Proxy-Client-IP WL-Proxy-Client-IP X-Nginx-Proxy Remote-User X-Remote-User
+    X-Auth-Request-Email X-WebAuth-User Akamai-Origin-Hop X-Akamai-Edgescape Incap-Client-IP X-Sucuri-ClientIP
+    Proxy-Connection X-True-Client-IP X-HAProxy-Server-State X-Traefik-Router Ngrok-Auth-User-Email
+    X-Authenticated-User Remote-Email Remote-Groups X-Pangolin-User X-ExeDev-Email X-Coder-User
+    EO-Connecting-IP X-Render-Origin-Server X-Squid-Error
+""".split()  # noqa: SIM905 - one word per line is a page
 """Headers by which proxies, content networks and load balancers name themselves or the client."""
-OF_CLIENTS = (
-    *(
-        "Accept",
-        "Accept-Encoding",
-        "User-Agent",
-        "Traceparent",
-        "Tracestate",
-        "Baggage",
-        "X-Request-Id",
-        "X-B3-TraceId",
-    ),
-    *("Idempotency-Key", "If-None-Match", "Priority", "Sec-Fetch-Dest", "DNT", "Mcp-Session-Id"),
-    *(
-        "X-Amz-Date",
-        "X-Stainless-Lang",
-        "X-Requested-With",
-        "Client-Name",
-        "Expect-CT",
-        "Viability",
-        "Remote-Tool",
-    ),
-)
+OF_CLIENTS = """
+    Accept Accept-Encoding User-Agent Traceparent Tracestate Baggage X-Request-Id X-B3-TraceId Idempotency-Key
+    If-None-Match Priority Sec-Fetch-Dest DNT Mcp-Session-Id X-Amz-Date X-Stainless-Lang X-Requested-With
+    Client-Name Expect-CT Viability Remote-Tool
+""".split()  # noqa: SIM905 - one word per line is a page
 
 _OTHER_KEYS = st.text(st.characters(codec="ascii", categories=("L", "N")), max_size=60)
 
