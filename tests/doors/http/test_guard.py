@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from starlette.types import ASGIApp, Message
 
 from core.doors.exchange import HttpAnswer, HttpCall
-from core.doors.http import files, serving
+from core.doors.http import api, serving
 from core.doors.http.app import Api
 from core.doors.http.guard import Callers, Listener, Rate, check_pattern
 from core.doors.http.refusals import TooMany
@@ -508,7 +508,7 @@ def malformed(dice: random.Random, body: bytes, *, knows_all_fields: bool) -> by
 
 def bodies(n: int) -> Iterator[tuple[Route, str, bytes]]:
     dice = random.Random(13)
-    writing = [route for route in ROUTES if route.methods != ("GET",) and route.takes != (files.BYTES,)]
+    writing = [route for route in ROUTES if route.methods != ("GET",) and route.takes != (api.BYTES,)]
     for number in range(n):
         route = writing[number % len(writing)]
         path, body = example_of(route)
