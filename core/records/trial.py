@@ -279,7 +279,7 @@ class TrialFigures:
     ``tokens`` and ``money`` are the per cent that the arm adds to the cost of a task. ``n_costs`` counts the tasks
     with known tokens on both sides. ``p_value`` is that of "no effect", valid at every reading. ``shrunk`` is the
     effect drawn towards those of the other arms of the plan. ``missing_ms`` are the first and the last time of a
-    missing run; None where none is known.
+    missing run; None where none is known. ``n_used`` runs with the arm used it; None where none says.
     """
 
     arm: str
@@ -300,7 +300,7 @@ class TrialFigures:
     missing: BySide
     missing_ms: tuple[int, int] | None
     not_followed: BySide
-    n_used: int
+    n_used: int | None
     n_could_not_tell: int
     left_out_checks: tuple[str, ...]
     alone: bool

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import streamlit as st
 from streamlit.cursor import LockedCursor
 from streamlit.delta_generator import DeltaGenerator
@@ -168,7 +169,11 @@ def small_table(rows: Mapping[str, Sequence[object]] | pa.Table, *, alt: str) ->
 
 
 def _small_table(table: pa.Table, alt: str) -> None:
-    st.table(table, border="horizontal", hide_index=True, alt=alt)
+    cells = {  # a cell such as "> 0.99" is no quotation
+        name: pc.replace_substring_regex(column, "^>", r"\\>") if pa.types.is_string(column.type) else column
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    }
+    st.table(pa.table(cells), border="horizontal", hide_index=True, alt=alt)
 
 
 def literal_cells(table: Mapping[str, Sequence[object]]) -> dict[str, list[object]]:

@@ -104,7 +104,7 @@ def select(
         int | None, typer.Option("--seed", metavar="N", min=0, help="To draw the same again.")
     ] = None,
 ) -> None:
-    """Each arm has its draw, rank, reason and cost. Nothing is stored, unless a selection holds in its session."""
+    """Each arm has its draw, rank, reason and cost. Only holds and sides of sessions are stored."""
     context = context_of(line)
     if seed is not None:
         context = replace(context, entropy=lambda: seed)

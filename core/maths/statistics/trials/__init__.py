@@ -102,6 +102,7 @@ def figures(
         graded = [one for one in pairs.cells if one.grade is not None]
         missing = [one for one in pairs.cells if one.grade is None]
         missing_ms = [one.at_ms for one in missing if one.at_ms is not None]
+        used = [known for one in graded if one.side == "with" and (known := was_used(one)) is not None]
         tokens, money = (pairs.log_ratios(cost) for cost in (attrgetter("tokens"), attrgetter("money_pico")))
         return TrialFigures(
             arm=pairs.arm,
@@ -124,7 +125,7 @@ def figures(
             missing=_by_side(missing),
             missing_ms=(min(missing_ms), max(missing_ms)) if missing_ms else None,
             not_followed=_by_side(one for one in graded if was_followed(one) is False),
-            n_used=sum(one.side == "with" and was_used(one) is True for one in graded),
+            n_used=sum(used) if used else None,
             n_could_not_tell=sum(not task.could_tell for task in pairs.paired),
             left_out_checks=pairs.left_out_checks,
             alone=alone,
