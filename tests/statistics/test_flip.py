@@ -13,7 +13,7 @@ from core.columns import UNKNOWN, ArmColumns, Bools, Floats, Ints
 from core.maths.packing import fill
 from core.maths.policy import select
 from core.maths.statistics.flip import NO_RANK, Flips, Recorded, flips, recorded
-from core.maths.statistics.inclusion.simulation import ALWAYS, NEVER, SimulationPlan, _of_group
+from core.maths.statistics.inclusion.chances import ALWAYS, NEVER, SimulationPlan, _of_group
 from core.records.learner import LearnerSettings
 from core.records.selection import Decision, Selection
 from tests.worlds.columns import arms

@@ -14,7 +14,7 @@ from scipy.stats import hypergeom
 
 from core.columns import UNKNOWN, ArmColumns, ArmHours, ArmSessions, Floats, Ints, RecentDays
 from core.maths.statistics.change import WINDOW_DAYS, Shift, gone, shifts, splits, together
-from core.maths.statistics.change.doubt import chance_of_sum
+from core.maths.statistics.change.shifts import chance_of_sum
 from core.records.arm import MICRO
 from core.records.times import DAY_MS
 from tests.worlds.columns import arms
