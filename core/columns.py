@@ -407,8 +407,8 @@ class ExperimentSessions(_Columns):
     ``is_settled``: it is over, and all outcomes are known or can come no more. ``followed``: the arm was in or out as
     the side says. ``success`` is the mean of the known outcomes, and ``known`` the share of runs whose outcome is
     known. ``failures`` is a share of the runs. ``tokens``, ``money_pico`` and ``duration_ms`` are totals. NaN where
-    unknown. ``sample_chance`` is the stored chance with which the session was drawn to be judged, and ``in_sample``
-    whether it was; NaN where it could not be drawn.
+    unknown. ``in_sample``: it was drawn to be judged. ``sample_odds`` are the stored chance of the side with the
+    arm to be drawn over that of the other side; NaN where it could not be drawn.
     """
 
     with_arm: Bools
@@ -424,7 +424,7 @@ class ExperimentSessions(_Columns):
     money_pico: Floats
     duration_ms: Floats
     in_sample: Bools = field(default_factory=_left_out, metadata={"value": False})
-    sample_chance: Floats = field(default_factory=_left_out, metadata={"value": math.nan})
+    sample_odds: Floats = field(default_factory=_left_out, metadata={"value": math.nan})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,6 +42,7 @@ MAX_NAME_CHARS: Final = 120
 MAX_REASON_CHARS: Final = 500
 SKIP_RATERS: Final = 2
 """Number of reviewers who must skip an item until it is done; one operator suffices."""
+_LEAST_CHANCE: Final = 1e-12
 HOLD_MINUTES: Final = 10
 MAX_HOLD_MINUTES: Final = 24 * 60
 DRAFT_MS: Final = 7 * 24 * 3_600_000
@@ -123,8 +124,9 @@ class QueueAsks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                     next_step="Leave it out, or choose the order random.",
                 )
         text("seed", self.seed or "drawn", MAX_LABEL_CHARS)
-        for chance in (self.chance or 0, *(self.chances or ())):
-            number("chance", chance, lowest=0, highest=1)
+        number("chance", self.chance or 0, lowest=0, highest=1)
+        for chance in self.chances or ():
+            number("chances", chance, lowest=_LEAST_CHANCE, highest=1)
         if (self.source == "experiment") != bool(self.experiment):
             raise InvalidInput(
                 f"experiment must be named for the source experiment and no other, got it for {self.source}.",

@@ -326,16 +326,14 @@ def _sampled_chance(sessions: ExperimentSessions, known: Floats) -> Floats | Non
     They do where too many outcomes are unknown, nearly all sessions of each side could be drawn, and nearly all that
     were drawn are judged.
     """
-    drawing = []
     for side in (sessions.with_arm & sessions.has_run, ~sessions.with_arm & sessions.has_run):
-        chosen, can_be = side & sessions.in_sample, np.isfinite(sessions.sample_chance[side])
+        chosen, can_be = side & sessions.in_sample, np.isfinite(sessions.sample_odds[side])
         if not chosen.any() or min(can_be.mean(), (known[chosen] > 0).mean()) < MOSTLY_KNOWN:
             return None
-        drawing.append(float(sessions.sample_chance[side][can_be].mean()))
     if _shares(known, sessions.with_arm)[:, -1].min() >= MOSTLY_KNOWN:
         return None
-    ours, theirs = sessions.chance * drawing[0], (1 - sessions.chance) * drawing[1]
-    return np.asarray(ours / (ours + theirs))
+    ours = sessions.chance * sessions.sample_odds
+    return np.asarray(ours / (ours + 1 - sessions.chance))
 
 
 def _lost_differ(sessions: ExperimentSessions, plan: ExperimentPlan) -> Bools:

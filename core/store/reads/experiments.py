@@ -152,7 +152,7 @@ def experiment_sessions(
     in_time = runs.ended_ms <= ends[runs.session]
     measures = _measured(facts, runs.where(in_time), ends, with_arm, source=plan.source, days=plan.days)
     has_run, is_over = ~np.isnan(measures["known"]), now_ms > ends + plan.days * DAY_MS
-    sample_chance, in_sample = _sampled(facts, line_id, ids, with_arm, ends, days=plan.days)
+    sample_odds, in_sample = _sampled(facts, line_id, ids, with_arm, ends, days=plan.days)
     sessions = ExperimentSessions(
         with_arm=with_arm,
         chance=chance,
@@ -161,7 +161,7 @@ def experiment_sessions(
         has_run=has_run,
         followed=~_any(runs.session[in_time & ~is_followed], len(ends)),
         in_sample=in_sample,
-        sample_chance=sample_chance,
+        sample_odds=sample_odds,
         **measures,
     )
     return sessions, int((~in_time).sum())
@@ -192,17 +192,19 @@ def _runs_of(
 def _sampled(
     facts: Facts, experiment: str, ids: Sequence[str], with_arm: Bools, ends: Ints, *, days: int
 ) -> tuple[Floats, Bools]:
-    """Return the chance of each session to be judged (NaN: it could not be drawn), and whether it was drawn.
+    """Return the odds of the side with the arm to be drawn (NaN: a session could not be), and whether it was drawn.
 
     The first queue after the end of its time draws it, as long as an outcome can still count.
     """
-    chance, lots = np.full((2, len(ends)), np.nan)
+    odds, in_sample = np.full(len(ends), np.nan), np.zeros(len(ends), dtype=np.bool_)
     queues = [one for one in active_queues(facts) if one.asks.experiment == experiment]
     for queue in sorted(queues, key=lambda one: (one.at_ms, one.uid)):
-        is_open = np.isnan(chance) & _can_be_judged(ends, days, queue.at_ms)
-        chance[is_open] = np.where(with_arm, *(queue.asks.chances or (0, 0)))[is_open]
-        lots[is_open] = [lot(queue.asks, ids[index]) for index in np.flatnonzero(is_open).tolist()]
-    return chance, lots < chance
+        is_open = np.isnan(odds) & _can_be_judged(ends, days, queue.at_ms)
+        ours, theirs = queue.asks.chances or (1, 1)
+        odds[is_open] = ours / theirs
+        lots = [lot(queue.asks, ids[index]) for index in np.flatnonzero(is_open).tolist()]
+        in_sample[is_open] = lots < np.where(with_arm[is_open], ours, theirs)
+    return odds, in_sample
 
 
 def _can_be_judged(ends: Ints, days: int, now_ms: int) -> Bools:
@@ -223,8 +225,8 @@ def runs_to_judge(
     """
     numbers, ids, with_arm, _, ends = _assigned(facts, experiment_no, plan)
     runs, _ = _runs_of(facts, experiment_no, plan.arm, numbers)
-    chance, _ = _sampled(facts, _line_id(facts, experiment_no), ids, with_arm, ends, days=plan.days)
-    is_open = np.isnan(chance) & _can_be_judged(ends, plan.days, now_ms)
+    odds, _ = _sampled(facts, _line_id(facts, experiment_no), ids, with_arm, ends, days=plan.days)
+    is_open = np.isnan(odds) & _can_be_judged(ends, plan.days, now_ms)
     counted = runs.where(is_open[runs.session] & (runs.ended_ms <= ends[runs.session]))
     rows = zip(counted.session.tolist(), counted.number.tolist(), strict=True)
     return ((ids[session], bool(with_arm[session]), number) for session, number in rows)

@@ -263,16 +263,31 @@ def test_a_random_sample_that_was_judged_counts_alone() -> None:
         np.where(is_known, solved, np.nan),
         known=is_known / 3,
         in_sample=sampled,
-        sample_chance=chance,
+        sample_odds=np.full(n, 0.25),
     )
     shown = figures(sessions, plan_of(2_000))
     assert (shown.word, shown.is_sampled, shown.is_bounded) == ("harms", True, False)
     lower, upper = shown.metric.effect.limits or (0.0, 0.0)
     assert lower < -20 < upper < 0
     assert shown.metric.n.with_arm + shown.metric.n.without == sampled.sum()
-    partly = replace(sessions, sample_chance=np.where(np.arange(n) < n / 2, chance, np.nan))
+    partly = replace(sessions, sample_odds=np.where(np.arange(n) < n / 2, 0.25, np.nan))
     shown = figures(partly, plan_of(2_000))
     assert (shown.is_sampled, shown.is_bounded, shown.word) == (False, True, "open")
+
+
+def test_samples_of_other_chances_take_no_trend_for_an_effect() -> None:
+    """The first sample takes more of the side without, and a later one, of a better time, more of the other."""
+    dice, n = np.random.default_rng(5), 20_000
+    side, later = dice.random(n) < 0.5, np.arange(n) >= n / 2
+    sampled = dice.random(n) < np.where(side == later, 0.08, 0.02)
+    solved = np.where(sampled, dice.random(n) < np.where(later, 0.8, 0.2), np.nan)
+    odds = np.where(later, 4.0, 0.25)
+    sessions = assigned_of(side, solved, known=sampled / 3, in_sample=sampled, sample_odds=odds)
+    shown = figures(sessions, plan_of(2_000))
+    assert (shown.word, shown.is_sampled) == ("open", True)
+    lower, upper = shown.metric.effect.limits or (0.0, 0.0)
+    assert lower < 0 < upper < 30
+    assert figures(replace(sessions, sample_odds=np.ones(n)), plan_of(2_000)).word == "helps"
 
 
 def test_a_rise_of_failures_stops_an_experiment_on_tokens() -> None:
