@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 MAX_NAMED: Final = 40
@@ -43,6 +44,7 @@ def guidance(excluded: Sequence[str] = ()) -> str | None:
     return f"{_OPENING}\nLeft out: {named}{more}.\n{_CLOSING}"
 
 
+@lru_cache(maxsize=4_096)
 def quoted(name: str) -> str:
     r"""Return a foreign name in double quotes on one line: escaped, and shortened in the middle.
 

@@ -7,6 +7,7 @@ OpenClaw draws on each request. A hold departs from that, so that a provider's c
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from copy import copy
 from dataclasses import replace
 from pkgutil import resolve_name
 from typing import Annotated, Any, Final, NamedTuple
@@ -14,6 +15,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import msgspec
 import numpy as np
 from msgspec import Meta
+from msgspec.structs import force_setattr
 
 from core.columns import UNKNOWN, ArmColumns
 from core.flows.context import Context
@@ -180,7 +182,9 @@ def session_side(
 
 def with_guidance(chosen: Selection) -> Selection:
     """Return the selection with the guidance text for its excluded arms."""
-    return msgspec.structs.replace(chosen, guidance=guidance(chosen.nameable))
+    named = copy(chosen)  # to replace a field would check all others again
+    force_setattr(named, "guidance", guidance(chosen.nameable))
+    return named
 
 
 def overridden(settings: LearnerSettings, **own: object) -> LearnerSettings:
@@ -195,7 +199,7 @@ def offered(columns: ArmColumns, arms: Sequence[Arm], settings: LearnerSettings)
     by_key = {arm.key: arm for arm in arms}
     known = columns.where(np.array([key in by_key for key in columns.keys], dtype=np.bool_))
     fresh = [arm for key, arm in by_key.items() if key not in set(known.keys)]
-    whole = _joined(known, _at_prior(fresh, settings))
+    whole = _joined(known, _at_prior(fresh, settings)) if fresh else known
     costs = [by_key[key].token_cost for key in whole.keys]
     stated = np.array([UNKNOWN if cost is None else cost for cost in costs], dtype=np.int64)
     return replace(whole, token_cost=np.where(stated == UNKNOWN, whole.token_cost, stated))
