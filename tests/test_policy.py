@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from core.columns import UNKNOWN, ArmColumns
 from core.errors import InvalidInput
 from core.guidance import MAX_NAME_CHARS, MAX_NAMED, guidance, quoted
-from core.maths.packing import fill, order_selected, seed_places
-from core.maths.policy import pack, select, settings_hash
+from core.maths.packing import counted_cost, fill, order_baseline, order_selected, seed_places
+from core.maths.policy import extended, on_offer, pack, select, settings_hash
+from core.maths.posterior.beta import quantile
+from core.records.experiment import Assigned
 from core.records.learner import LearnerSettings
-from core.records.selection import Selection
+from core.records.selection import Decision, Selection
 from tests.worlds.columns import arms
 
 COSTS = st.lists(st.integers(min_value=0, max_value=60), max_size=120)
@@ -133,6 +135,58 @@ def test_an_excluded_arm_is_never_in_and_the_others_are_packed_without_it(
     assert (chosen.settings_hash == plain.settings_hash) == (not out)
     passive = select(columns, msgspec.structs.replace(heeded, phase="passive"), seed=seed)
     assert passive.included == columns.keys
+    assert {one.chance for one in passive.decisions} <= {1}
+    for one in rest[n_seeds:][seed % 7 :: 7]:
+        check_chance(columns, heeded, chosen, one)
+    assert [one.chance for one in (*rest[:n_seeds], *last)] == [1] * n_seeds + [0] * len(last)
+
+
+def check_chance(columns: ArmColumns, heeded: LearnerSettings, chosen: Selection, decision: Decision) -> None:
+    """Law: the chance is the share of the arm's own draws, or places in a random order, that put it in."""
+    arm, out = columns.keys.index(decision.arm), heeded.left_out
+    seeds, excluded = (seed_places(columns.keys, one) for one in (heeded.always_in - out, out))
+    draws = {columns.keys.index(one.arm): one.draw for one in chosen.decisions}
+    if chosen.run_class == "baseline":
+        others = np.array([index for index in draws if index != arm], dtype=np.int64)
+        shuffled = [np.insert(others, at, arm) for at in range(len(seeds), len(draws) - len(excluded))]
+        orders = [order_baseline(seeds, one, excluded=excluded) for one in reversed(shuffled)]
+    else:
+        own = [0, *quantile(columns.alpha[arm], columns.beta[arm], (np.arange(100) + 0.5) / 100), 1]
+        rows = [np.array([one for _, one in sorted((draws | {arm: draw}).items())]) for draw in own]
+        orders = [order_selected(seeds, columns.pulls, row, 5, excluded=excluded)[0] for row in rows]
+    cost, k = counted_cost(columns.token_cost), heeded.k if chosen.run_class == "selected" else 0
+    packed = [fill(cost[one], len(seeds), heeded.budget_tokens, k)[one == arm][0] for one in orders]
+    assert (decision.chance == 1, decision.chance == 0) == (packed[0], not packed[-1])
+    share = np.mean(packed if decision.draw is None else packed[1:-1])
+    assert decision.chance == pytest.approx(share, abs=0.007)
+
+
+def test_arms_that_come_later_share_what_a_hold_leaves() -> None:
+    limits = LearnerSettings(budget_tokens=9_000, k=20, min_pulls=0, baseline_rate=0.0, seed_arms=(NAMES[3],))
+    columns = inventory(np.random.default_rng(1), 40)
+    is_first = np.arange(40) % 2 == 0
+    held, later = select(columns.where(is_first), limits, seed=1), columns.where(~is_first)
+    left = msgspec.structs.replace(
+        limits, budget_tokens=limits.budget_tokens - held.tokens, k=limits.k - len(held.included)
+    )
+    whole = extended(held, later, limits, seed=7, revision=2)
+    chances = {one.arm: one.chance for one in whole.decisions}
+    alone = select(later, left, seed=7).decisions
+    assert chances == {one.arm: one.chance for one in (*held.decisions, *alone)}
+    smaller = msgspec.structs.replace(limits, k=5, excluded_arms=(NAMES[3],))
+    for one in on_offer(whole, dict.fromkeys(columns.keys, 9), smaller).decisions:
+        left_out = one.arm in whole.included and not one.included
+        expected = msgspec.UNSET if left_out else chances[one.arm]
+        assert one.chance == (0 if one.reason == "excluded" else expected)
+
+
+@pytest.mark.parametrize(("arm", "n_seeds", "chance"), [(0, 0, 0.3), (0, 1, 0.3), (2, 0, 0)])
+def test_the_arm_of_an_experiment_has_the_chance_of_a_side(arm: int, n_seeds: int, chance: float) -> None:
+    limits = LearnerSettings(budget_tokens=5, seed_arms=tuple(NAMES[:n_seeds]))
+    own = Assigned(experiment="e", arm=NAMES[arm], side="with", chance_micro=300_000)
+    for assigned in (own, msgspec.structs.replace(own, side="without")):
+        chosen = select(arms(NAMES[:3], costs=[3, 3, 9]), limits, seed=3, assigned=assigned)
+        assert [one.chance for one in chosen.decisions if one.arm == own.arm] == [chance]
 
 
 def check_order(chosen: Selection, columns: ArmColumns, k: int) -> None:

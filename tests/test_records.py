@@ -495,6 +495,7 @@ def test_a_selection_that_no_line_could_tell_is_refused(name: str, value: object
         ("token_cost", None),
         ("draw", 1.5),
         ("budget_left", 0.5),
+        ("chance", -0.1),
     ],
 )
 def test_a_decision_that_no_line_could_tell_is_refused_with_its_run(name: str, value: object) -> None:

@@ -47,6 +47,7 @@ class StoryArm(msgspec.Struct, frozen=True, kw_only=True):
     draw: float | None
     token_cost: int | None
     budget_left: int | None
+    chance: float | None
     referenced: bool
     where: Where | None
     excerpt: str | None

@@ -41,6 +41,9 @@ DECISIONS: Final[Table[Decision]] = Table(
     reason=text("why", lambda one: one.reason.replace("_", " ")),
     rank=Field("rank", lambda one: str(one.rank), "count"),
     draw=number("draw", lambda one: one.draw, ".3f"),
+    chance=number(
+        "chance", lambda one: one.chance if isinstance(one.chance, float) else None, ".2%", "unknown"
+    ),
     token_cost=count("tokens", lambda one: one.token_cost),
 )
 SAVINGS: Final[Table[Comparison]] = Table(

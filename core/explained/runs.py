@@ -109,6 +109,7 @@ def arms_of(story: RunStory) -> Table[RunArm]:
         why=text("why", why),
         rank=count("rank", lambda one: one.rank, NONE),
         draw=number("draw", lambda one: one.draw, ".3f", NONE),
+        chance=number("chance", lambda one: one.chance, ".2%", _UNKNOWN),
         token_cost=count("tokens", lambda one: one.token_cost, NONE),
         evidence=text("evidence", lambda one: evidence(one, story)),
         observed=text("observed", observed),

@@ -30,13 +30,16 @@ import numpy as np
 from core.columns import ArmColumns, Bools, Floats, Ints
 from core.maths.packing import (
     belief_digest,
+    chance_above,
     counted_cost,
     fill,
     generator,
     order_baseline,
     order_selected,
+    ranks_to_beat,
     seed_places,
 )
+from core.records.arm import MICRO
 from core.records.experiment import Assigned
 from core.records.learner import LearnerSettings
 from core.records.selection import Decision, LaterDraw, Reason, Selection
@@ -45,6 +48,9 @@ LEADING: Final = 1_024
 """Arms put in order at first; more only if more could go in. The outcome does not depend on it."""
 
 _NONE: Final = np.array([], dtype=np.int64)
+_UNLIMITED: Final = 1 << 62
+_DIGITS: Final = 4
+"""Decimals of a chance: its error is larger."""
 
 PackedClass = Literal["baseline", "selected", "passive"]
 
@@ -306,7 +312,7 @@ def select(
     packed = pack(columns, settings, seed=seed, assigned=assigned)
     return Selection(
         run_class=packed.run_class,
-        decisions=_decisions(packed, columns.keys),
+        decisions=_decisions(packed, columns, settings, assigned),
         seed=str(seed),
         baseline_prob=0.0 if packed.run_class == "passive" or assigned else settings.baseline_rate,
         settings_hash=settings_hash(settings),
@@ -357,7 +363,8 @@ def extended(
         settings, phase="active", baseline_rate=float(is_baseline), budget_tokens=0, k=0
     )
     assigned = None if held.experiment is msgspec.UNSET else held.experiment
-    fresh = _decisions(pack(columns, unlimited, seed=seed, assigned=assigned), columns.keys)
+    packed = pack(columns, unlimited, seed=seed, assigned=assigned)
+    fresh = _decisions(packed, columns, settings, assigned, held=held.decisions)
     last = max((one.rank for one in held.decisions), default=0)
     later = () if held.later is msgspec.UNSET else held.later
     return _limited(
@@ -396,7 +403,8 @@ def _limited(selection: Selection, settings: LearnerSettings, *, n_fixed: int) -
 def on_offer(held: Selection, token_costs: Mapping[str, int], settings: LearnerSettings) -> Selection:
     """Return what a held selection says of the arms on offer now.
 
-    Nothing is drawn, and no arm comes back in. Arms that a setting excludes by now leave, seeds too, and rank last.
+    Nothing is drawn, and no arm comes back in. Chances are those of the draw; an arm that leaves for later limits has
+    none. Arms that a setting excludes by now leave, seeds too, and rank last.
     Where the limits are smaller now, or arms dearer, the last in order leave until the others fit; seeds stay.
 
     Parameters
@@ -419,7 +427,9 @@ def on_offer(held: Selection, token_costs: Mapping[str, int], settings: LearnerS
         [one for one in known if (one.arm in left_out) == is_excluded] for is_excluded in (False, True)
     )
     leave = [
-        one if one.reason == "held_out" else msgspec.structs.replace(one, included=False, reason="excluded")
+        one
+        if one.reason == "held_out"
+        else msgspec.structs.replace(one, included=False, reason="excluded", chance=0.0)
         for one in leave
     ]
     rows = [
@@ -434,7 +444,8 @@ def on_offer(held: Selection, token_costs: Mapping[str, int], settings: LearnerS
         if not is_dear and not 0 < most < n_in:
             break
         if one.included and one.reason != "seed":
-            rows[at] = msgspec.structs.replace(one, included=False, reason="budget" if is_dear else "k")
+            reason: Reason = "budget" if is_dear else "k"
+            rows[at] = msgspec.structs.replace(one, included=False, reason=reason, chance=msgspec.UNSET)
             spent, n_in = spent - one.token_cost, n_in - 1
     return msgspec.structs.replace(
         held,
@@ -512,23 +523,82 @@ def _everything(columns: ArmColumns) -> PackedArms:
     )
 
 
-def _decisions(packed: PackedArms, keys: tuple[str, ...]) -> tuple[Decision, ...]:
+def _chances(
+    packed: PackedArms,
+    columns: ArmColumns,
+    settings: LearnerSettings,
+    assigned: Assigned | None,
+    held: Sequence[Decision],
+) -> list[float]:
+    """Return the chance of each arm, by rank, that its own draw puts it in, all other draws being as they are.
+
+    Arms that are ``held`` go first. An experiment's arm has the chance of the side *with*, or 0 if it doesn't fit.
+    """
+    cost, start, end = packed.cost.tolist(), packed.n_seeds, packed.n_candidates
+    chances = np.ones(len(cost))
+    chances[end:] = 0
+    if packed.run_class == "passive":
+        return chances.tolist()
+    before = [one.token_cost for one in held if one.included] + cost[:start]
+    most = settings.k if packed.run_class == "selected" else 0
+    room = most - len(before) if most else _UNLIMITED
+    left = settings.budget_tokens - sum(before) if settings.budget_tokens else _UNLIMITED
+    if assigned is not None and assigned.in_force and assigned.arm in {*columns.keys} - settings.left_out:
+        rank = packed.order.tolist().index(columns.keys.index(assigned.arm))
+        fits = assigned.arm in settings.always_in or (room > 0 and cost[rank] <= left)
+        chances[rank] = fits * assigned.chance_micro / MICRO
+        if len(packed.first):
+            left, room, start = left - fits * cost[rank], room - fits, start + 1
+    if start < end and (sum(cost[start:end]) > left or end - start > room):
+        ranks = np.array(ranks_to_beat(cost[start:end], left, room))
+        chances[start:end] = _by_draw(packed, columns, packed.order[start:end], ranks)
+    return chances.tolist()
+
+
+def _by_draw(packed: PackedArms, columns: ArmColumns, arms: Ints, ranks: Ints) -> Floats:
+    """Return the chances of arms to draw themselves ahead of those at the ranks that they must beat."""
+    if packed.draws is None:  # each place in the random order is as likely
+        return (ranks + (ranks < np.arange(len(arms)))) / len(arms)
+    beaten = arms.take(ranks, mode="clip")
+    chances = chance_above(columns.alpha[arms], columns.beta[arms], packed.draws[beaten])
+    under = np.minimum(packed.pulls, packed.min_pulls)
+    chances[(ranks < 0) | (under[beaten] < under[arms])] = 0
+    chances[(ranks == len(arms)) | (under[beaten] > under[arms])] = 1
+    return chances.round(_DIGITS)
+
+
+def _decisions(
+    packed: PackedArms,
+    columns: ArmColumns,
+    settings: LearnerSettings,
+    assigned: Assigned | None,
+    held: Sequence[Decision] = (),
+) -> tuple[Decision, ...]:
     order = packed.order.tolist()
     left = packed.budget_left
     lefts = [None] * len(order) if left is None else left.tolist()
     draws = [None] * len(order) if packed.draws is None else packed.draws[packed.order].tolist()
+    chances = _chances(packed, columns, settings, assigned, held)
     rows = zip(
-        order, packed.included.tolist(), packed.reasons, packed.cost.tolist(), draws, lefts, strict=True
+        order,
+        packed.included.tolist(),
+        packed.reasons,
+        packed.cost.tolist(),
+        draws,
+        lefts,
+        chances,
+        strict=True,
     )
     return tuple(
         Decision(
-            arm=keys[index],
+            arm=columns.keys[index],
             included=is_in,
             reason=reason,
             rank=rank,
             token_cost=cost,
             draw=draw,
             budget_left=budget_left,
+            chance=chance,
         )
-        for rank, (index, is_in, reason, cost, draw, budget_left) in enumerate(rows, start=1)
+        for rank, (index, is_in, reason, cost, draw, budget_left, chance) in enumerate(rows, start=1)
     )

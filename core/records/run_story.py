@@ -99,7 +99,7 @@ class ArmFlip:
 class RunArm:
     """One arm of a run. ``in_prompt``: in full. ``loaded``: the run had it by name, and found it.
 
-    ``reason`` to ``budget_left`` are None without a decision. ``reward`` is the automatic one, None where nothing was
+    ``reason`` to ``chance`` are None without a decision. ``reward`` is the automatic one, None where nothing was
     learned. ``taken_back_by`` is the repair that takes it back. ``where`` and ``excerpt`` are the evidence of a
     reference.
     """
@@ -113,6 +113,7 @@ class RunArm:
     draw: float | None
     token_cost: int | None
     budget_left: int | None
+    chance: float | None
     by_draw: bool
     flip: ArmFlip | None
     referenced: bool

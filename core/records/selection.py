@@ -65,6 +65,10 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     ``draw`` is the number drawn from its posterior (None where none was drawn), ``rank`` its place in the
     order the budget was filled, from 1; ``budget_left`` what was left when its turn came (None = unlimited).
+    ``chance`` is that of its own draw to put it in, the coin and all other draws being as they are: 1 where any draw
+    does, 0 where none does. Absent (`msgspec.UNSET`) = unknown, as in selections of older versions. An experiment's
+    arm has the chance of the side *with*, or 0 where it doesn't fit. The mean over many selections is the chance
+    before any draw.
     """
 
     arm: str
@@ -74,6 +78,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     token_cost: Tokens
     draw: Share | None = None
     budget_left: int | None = None
+    chance: Share | msgspec.UnsetType = msgspec.UNSET
 
 
 class LaterDraw(msgspec.Struct, frozen=True, kw_only=True):
@@ -286,7 +291,7 @@ def _seed(seed: object) -> str:
 
 def _is_plain(decision: Decision) -> bool:
     """Return whether all decisions are valid as they are; nearly always true, and there may be thousands."""
-    draw, left = decision.draw, decision.budget_left
+    draw, left, chance = decision.draw, decision.budget_left, decision.chance
     return (
         check_key(decision.arm) is decision.arm
         and decision.reason in REASONS
@@ -295,6 +300,7 @@ def _is_plain(decision: Decision) -> bool:
         and type(decision.token_cost) is int
         and 0 <= decision.token_cost <= MAX_TOKENS
         and (draw is None or (type(draw) is float and 0 <= draw <= 1))
+        and (chance is msgspec.UNSET or (type(chance) is float and 0 <= chance <= 1))
         and (left is None or (type(left) is int and -MAX_COUNT <= left <= MAX_COUNT))
     )
 
@@ -309,8 +315,9 @@ def _make_plain(decision: Decision) -> None:
         "rank": whole("A decision's rank", decision.rank, MAX_COUNT, where=where),
         "token_cost": whole("A decision's token_cost", decision.token_cost, MAX_TOKENS, where=where),
     }
-    if decision.draw is not None:
-        sound["draw"] = number("A decision's draw", decision.draw, lowest=0, highest=1, where=where)
+    for name, share in (("draw", decision.draw), ("chance", decision.chance)):
+        if share is not None and share is not msgspec.UNSET:
+            sound[name] = number(f"A decision's {name}", share, lowest=0, highest=1, where=where)
     if decision.budget_left is not None:  # below 0 where the seeds alone exceed the budget
         sound["budget_left"] = whole(
             "A decision's budget_left", decision.budget_left, MAX_COUNT, lowest=-MAX_COUNT, where=where

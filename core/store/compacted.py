@@ -54,6 +54,7 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 _COLUMNS: Final = msgspec.msgpack.Decoder(Columns)
 _OBSERVED_KEYS: Final = 4
 _DECIDED_KEYS: Final = 2
+_CHANCE_KEYS: Final = 3
 """Columns that are stored as differences."""
 
 
@@ -97,6 +98,18 @@ class ObservedRow(NamedTuple):
     inferred: int
 
 
+class DecidedArm(NamedTuple):
+    """An arm that the selection of a deleted run decided: its session and hour, its chance, and whether it was in.
+
+    ``session_key`` is 0 without a session. ``decided`` is twice the chance in millionths, and 1 more where it was in.
+    """
+
+    session_key: int
+    hour: int
+    arm_no: int
+    decided: int
+
+
 class Sums(msgspec.Struct, frozen=True, array_like=True):
     """Sums of the runs of one compaction, by column.
 
@@ -104,7 +117,8 @@ class Sums(msgspec.Struct, frozen=True, array_like=True):
     ``newest``: arm, segment, time of the newest counted observation. ``kinds``: the kinds of runs. ``usage``: hour,
     number of the kind, bucket, and the sums of a usage row. ``older``: empty now.
     ``observed``: the fields of `ObservedRow`, packed, because few questions read them. ``last_revision``: the latest
-    revision of a run. ``decided``: the fields of `DecidedRun`, packed, with the number of the kind.
+    revision of a run. ``decided``: the fields of `DecidedRun`, packed, with the number of the kind. ``chances``: the
+    fields of `DecidedArm`, packed.
     """
 
     arms: Columns
@@ -115,6 +129,7 @@ class Sums(msgspec.Struct, frozen=True, array_like=True):
     observed: msgspec.Raw = _NOTHING
     last_revision: int | None = None
     decided: msgspec.Raw = _NOTHING
+    chances: msgspec.Raw = _NOTHING
 
     @classmethod
     def of(
@@ -123,6 +138,7 @@ class Sums(msgspec.Struct, frozen=True, array_like=True):
         observed: Iterable[ObservedRow],
         decided: Iterable[DecidedRun],
         last_revision: int,
+        chances: Sequence[DecidedArm] = (),
     ) -> Sums:
         """Return the sums of a rollup whose epochs are segments."""
         used = sorted(rollup.usage)
@@ -145,6 +161,7 @@ class Sums(msgspec.Struct, frozen=True, array_like=True):
                 _DECIDED_KEYS,
                 len(DecidedRun._fields),
             ),
+            chances=_packed(sorted(chances), _CHANCE_KEYS, len(DecidedArm._fields)) if chances else _NOTHING,
         )
 
     @classmethod
@@ -190,6 +207,12 @@ class Sums(msgspec.Struct, frozen=True, array_like=True):
         for key, hour, draw, kind, *rest in rows[:, rows[0] <= limit].T.tolist():
             if hour in hours:
                 yield DecidedRun(key, hour, draw, self.kinds[kind], *rest)
+
+    def decided_arms(self) -> list[DecidedArm]:
+        """Return the arms of selections, sorted; none where their chances were not stored."""
+        if bytes(self.chances) == bytes(_NOTHING):
+            return []
+        return list(map(DecidedArm._make, _rows_of(self.chances, _CHANCE_KEYS).T.tolist()))
 
     def rollup(self, epochs: Epochs) -> Rollup:
         """Return the rollup of the runs, in the epochs of now."""

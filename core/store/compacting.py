@@ -21,10 +21,12 @@ import msgspec
 
 from core.columns import UNKNOWN
 from core.maths.achieved import stated
+from core.records.arm import MICRO
 from core.records.evidence import OBSERVED, REFERENCED
+from core.records.selection import LEFT_OUT
 from core.records.times import HOUR_MS, iso
 from core.store.caches import coin_draw_of, rollup_facts
-from core.store.compacted import DecidedRun, ObservedRow, Segments, Sums, sources_of, uid_key
+from core.store.compacted import DecidedArm, DecidedRun, ObservedRow, Segments, Sums, sources_of, uid_key
 from core.store.covered import Row
 from core.store.engine.dialect import (
     ACTIVE,
@@ -83,6 +85,11 @@ _DECIDED: Final = (
     f" outcome, coalesce(tokens, {UNKNOWN}), coalesce(duration_ms, {UNKNOWN}), coalesce(bill_pico, {UNKNOWN}),"
     " bill_marks, reward FROM run WHERE learner_id = ? AND session_key >= 0 AND outcome <> 'empty'"
     " AND run_no IN ({})"
+)
+_CHANCES: Final = (
+    "SELECT r.session, r.at_ms, d.arm_no, d.chance, d.reason FROM run r"
+    " JOIN decision d ON d.learner_id = r.learner_id AND d.run_no = r.run_no"
+    " WHERE r.learner_id = ? AND d.chance IS NOT NULL AND r.run_no IN ({})"
 )
 _OBSERVED: Final = (
     "SELECT r.session, r.at_ms, r.revision, r.inventory, o.arm_no, o.flags FROM run r"
@@ -217,7 +224,7 @@ def _sums(txn: Transaction, run_nos: Sequence[int], used: Sequence[Row]) -> Sums
     finally:
         txn.epochs = epochs
     last_revision = max(revision for _, _, revision, *_ in used)
-    return Sums.of(rollup, observed, _decided(txn, run_nos), last_revision)
+    return Sums.of(rollup, observed, _decided(txn, run_nos), last_revision, _chances(txn, run_nos))
 
 
 def _observed(txn: Transaction, run_nos: Sequence[int]) -> list[ObservedRow]:
@@ -258,6 +265,18 @@ def _decided(txn: Transaction, run_nos: Sequence[int]) -> Iterator[DecidedRun]:
             *(tokens, duration_ms, bill_pico, bill_marks),
             stated=stated(reward),
         )
+
+
+def _chances(txn: Transaction, run_nos: Sequence[int]) -> list[DecidedArm]:
+    return [
+        DecidedArm(
+            0 if session is None else named_key(session),
+            at_ms // HOUR_MS,
+            arm_no,
+            2 * round(chance * MICRO) + (reason not in LEFT_OUT),
+        )
+        for session, at_ms, arm_no, chance, reason in txn.rows_in(_CHANCES, run_nos)
+    ]
 
 
 def _note_uids(txn: Transaction, traces: dict[str, int], number: int) -> None:

@@ -352,6 +352,7 @@ decision = _bulk(
     _int("token_cost"),
     _maybe_float("draw"),
     _maybe_int("budget_left"),
+    _maybe_float("chance"),
 )
 
 evidence = _bulk(

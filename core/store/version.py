@@ -82,7 +82,7 @@ _ended: Final = itemgetter(COLUMNS.index("at_ms"))
 _tokens_of: Final = itemgetter(*(COLUMNS.index(name) for name in TOKEN_COLUMNS))
 _priced_by: Final = itemgetter(COLUMNS.index("model"), COLUMNS.index("at_ms"))
 
-_DECISION: Final = ("reason", "rank", "token_cost", "draw", "budget_left")
+_DECISION: Final = ("reason", "rank", "token_cost", "draw", "budget_left", "chance")
 _decided: Final = attrgetter(*_DECISION)
 _counted: Final = attrgetter(*PARTS, "total")
 
@@ -118,7 +118,7 @@ APART_COLUMNS: Final = (
 )
 _ROWS: Final = {
     "evidence": insert_into("evidence", "learner_id", "run_no", "arm_no", "place", "excerpt"),
-    "decisions": insert_into("decision"),
+    "decision_rows": insert_into("decision"),
     "spent": insert_into("spent", "learner_id", "run_no", *SPENT_COLUMNS),
     "history": insert_into("history", "learner_id", "run_no", "history_key", "marks"),
     "apart": insert_into("spent_apart", "learner_id", "run_no", *APART_COLUMNS),
@@ -133,8 +133,8 @@ _PARTS: Final = (
     " ORDER BY run_no, arm_no",
     "SELECT run_no, arm_no, place, excerpt FROM evidence WHERE learner_id = ? AND run_no IN ({})"
     " ORDER BY run_no, arm_no",
-    "SELECT run_no, arm_no, reason, rank, token_cost, draw, budget_left FROM decision"
-    " WHERE learner_id = ? AND run_no IN ({}) ORDER BY run_no, arm_no",
+    f"SELECT run_no, arm_no, {', '.join(_DECISION)} FROM decision WHERE learner_id = ? AND run_no IN ({{}})"
+    " ORDER BY run_no, arm_no",
     f"SELECT run_no, {', '.join(SPENT_COLUMNS)} FROM spent WHERE learner_id = ? AND run_no IN ({{}})"
     " ORDER BY run_no, by_sub_agent, model",
     "SELECT r.run_no, d.arm_no, d.version FROM defined r JOIN definition d ON d.learner_id = r.learner_id"
@@ -202,9 +202,9 @@ class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One version of a run: its columns in the order of `COLUMNS`, and its rows in the child tables.
 
     ``evidence`` holds (arm number, place, excerpt), ``decisions`` (arm number, reason, rank, token cost, draw, budget
-    left), ``spent`` the rows of the bill (`core.store.tables`), ``definitions`` (arm number, version of its
-    definition), ``history`` the one row of that table, ``apart`` the rows of the bill that have another price.
-    ``texts`` are in no digest, as they are stored only where a setting allows it.
+    left, chance where it is known), ``spent`` the rows of the bill (`core.store.tables`), ``definitions`` (arm
+    number, version of its definition), ``history`` the one row of that table, ``apart`` the rows that have another
+    price. ``texts`` are in no digest, as they are stored only where a setting allows it.
     """
 
     columns: tuple[str | int | float | None, ...]
@@ -212,12 +212,17 @@ class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
     flags: bytes
     costs: tuple[int, ...]
     evidence: tuple[tuple[int, str, str | None], ...] = ()
-    decisions: tuple[tuple[int, str, int, int, float | None, int | None], ...] = ()
+    decisions: tuple[tuple[Any, ...], ...] = ()
     texts: StoredTexts | None = None
     spent: tuple[tuple[int, str, int, int, int, int, int, int, int], ...] = ()
     definitions: tuple[tuple[int, str], ...] = ()
     history: tuple[tuple[int, bytes], ...] = ()
     apart: tuple[_ApartRow, ...] = ()
+
+    @property
+    def decision_rows(self) -> list[tuple[Any, ...]]:
+        """Decisions with their chances, None where they are unknown."""
+        return [(*row, None)[: len(_DECISION) + 1] for row in self.decisions]
 
     def digests(self) -> tuple[int, int]:
         """Return the digest of the source's content at any settings, and that of everything.
@@ -462,7 +467,14 @@ def _columns(judged: Judged) -> tuple[str | int | float | None, ...]:
 
 def _decisions(selection: Selection, numbers: dict[str, int]) -> tuple[tuple[Any, ...], ...]:
     rows = [(numbers[decision.arm], *_decided(decision)) for decision in selection.decisions]
-    return tuple(sorted(rows, key=itemgetter(0)))
+    return _known(sorted(rows, key=itemgetter(0)))
+
+
+def _known(decisions: Iterable[tuple[Any, ...]]) -> tuple[tuple[Any, ...], ...]:
+    """Return decisions without unknown chances: their digests are those of versions that had no chances."""
+    return tuple(
+        [(*rest, chance) if isinstance(chance, float) else tuple(rest) for *rest, chance in decisions]
+    )
 
 
 def stripped(version: Version) -> Version:
@@ -536,7 +548,7 @@ def recorded_selection(
         return None
     choice = msgspec.json.decode(str(columns["choice"]), type=Choice)
     decisions = [
-        dict(zip(_DECISION, decided, strict=True), arm=keys[arm_no], included=keys[arm_no] in included)
+        dict(zip(_DECISION, decided, strict=False), arm=keys[arm_no], included=keys[arm_no] in included)
         for arm_no, *decided in sorted(version.decisions, key=itemgetter(2))
     ]
     return msgspec.convert(
@@ -657,10 +669,11 @@ def version_rows(facts: Facts, run_nos: Sequence[int]) -> Iterator[tuple[Row, tu
     runs, *parts = facts.together(*[partial(facts.rows_in, sql, run_nos) for sql in (_RUNS, *_PARTS)])
     by_run = [_by_run(rows) for rows in parts]
     for run_no, uid, trace, digest, *columns in runs:
-        outcomes, evidence, decisions, *others = [tuple(part.get(run_no, ())) for part in by_run]
+        outcomes, evidence, decided, *others = [tuple(part.get(run_no, ())) for part in by_run]
         arm_nos, flags, costs = zip(*outcomes, strict=True) if outcomes else ((), (), ())
         judged = (arm_nos, bytes(flags).translate(AS_JUDGED), costs)
-        yield (run_no, uid, trace, digest), (tuple(columns), *judged, evidence, decisions, None, *others)
+        fields = (tuple(columns), *judged, evidence, _known(decided), None, *others)
+        yield (run_no, uid, trace, digest), fields
 
 
 def _by_run(rows: Sequence[Row]) -> dict[int, list[Row]]:

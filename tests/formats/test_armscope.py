@@ -96,6 +96,7 @@ def decided(arm: str, *, included: bool) -> st.SearchStrategy[Decision]:
         token_cost=counts,
         draw=maybe(rewards),
         budget_left=maybe(counts),
+        chance=rewards | st.just(msgspec.UNSET),
     )
 
 

@@ -42,7 +42,7 @@ MARKS: dict[str, Marks] = {
         "at_ms import_no revision standing undone"
     ),
     "credit": Marks("learner_id evaluation_no arm_no weight_micro"),
-    "decision": Marks("learner_id run_no arm_no reason rank token_cost draw budget_left"),
+    "decision": Marks("learner_id run_no arm_no reason rank token_cost draw budget_left chance"),
     "denial": Marks("learner_id", "minute actor action n"),
     "environment": Marks("learner_id environment_no name"),
     "environment_day": Marks(

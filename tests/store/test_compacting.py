@@ -16,14 +16,17 @@ from hypothesis import strategies as st
 
 from core.errors import Conflict, NotApplicable
 from core.flows import queries
+from core.flows.bundle import export_bundle
 from core.flows.context import Context
 from core.flows.corrections import redo, undo
 from core.flows.evaluate import evaluate
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record_all, reward
+from core.flows.select import select
 from core.flows.settings import change
 from core.formats.armscope import write
+from core.records.arm import MICRO, Arm
 from core.records.evaluation_lines import ChoiceLine, ExecutionLine
 from core.records.layer import adapter_uri, layer_uid
 from core.records.ledger_lines import LedgerLine
@@ -38,7 +41,7 @@ from core.store.texts import execution_uid
 from core.store.transaction import Epochs
 from tests.engine import content, copy_world, named
 from tests.store.compacting import compact_until
-from tests.worlds import HOUR_MS, IN_PARTS, START_MS, a_run, context_at, lines_file, run_line
+from tests.worlds import HOUR_MS, IN_PARTS, START_MS, a_run, chosen_among, context_at, lines_file, run_line
 
 ARMS = [f"arm-{number}" for number in range(30)]
 CACHES = ("posterior", "arm_hour", "arm_day", "usage_hour", "usage_day")
@@ -211,6 +214,33 @@ def test_at_most_15_percent_of_the_bytes_are_left(
     assert context.store.database.scour()
     assert bytes_of_rows(context, left) <= 0.15 * before
     assert not any(rows_of(context, *sorted(of_runs)).values())
+
+
+def test_chances_go_with_exports_and_stay_of_deleted_runs(context: Context, tmp_path: Path) -> None:
+    offered = [Arm(key=f"tool:other:{name}", token_cost=100) for name in ARMS]
+    new = select(context, offered, budget_tokens=2_000)
+    decisions = [msgspec.structs.replace(one, chance=msgspec.UNSET) for one in new.decisions]
+    old = msgspec.structs.replace(new, decisions=tuple(decisions))
+    runs = [
+        chosen_among(uid, one, offered, ended_at_ms=START_MS) for uid, one in (("new", new), ("old", old))
+    ]
+    record_all(context, runs)
+    export_bundle(context, tmp_path / "a.zip")
+    other = context_at(tmp_path / "b.db")
+    import_files(other, [tmp_path / "a.zip"])
+    chances = {one.arm: one.chance for one in new.decisions}
+    for one in (context, other):
+        assert {arm.arm: arm.chance for arm in queries.run(one, "new").arms} == chances
+        assert {arm.chance for arm in queries.run(one, "old").arms} == {None}
+        assert queries.verify(one).clean
+    assert compact_until(other, LAST_MS) == len(runs)
+    ((*_, sums),) = rows_of(other, "compaction")["compaction"]
+    keys = {number: key for _, number, key, *_ in rows_of(other, "arm")["arm"]}
+    assert isinstance(sums, bytes)
+    rows = {keys[one.arm_no]: divmod(one.decided, 2) for one in Sums.unpacked(sums).decided_arms()}
+    assert {arm: chance / MICRO for arm, (chance, _) in rows.items()} == chances
+    assert {arm for arm, (_, is_in) in rows.items() if is_in} == {*new.included}
+    assert queries.verify(other).clean
 
 
 # What is known

@@ -198,6 +198,7 @@ def _arm(
         draw=None if decision is None else decision.draw,
         token_cost=cost if decision is None else decision.token_cost,
         budget_left=None if decision is None else decision.budget_left,
+        chance=None if decision is None or decision.chance is msgspec.UNSET else decision.chance,
         by_draw=is_sampled,
         flip=flip,
         referenced=referenced,
