@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -25,29 +24,14 @@ _ZONES: Final = (
     (TENTATIVE, RELIABLE, "tentative"),
     (RELIABLE, 1.0, "reliable"),
 )
+_Rows = Sequence[tuple[str, Agreement]]
+"""What is agreed on, and how far; the coarsest first."""
 _WHY: Final = {"no_pairs": "no shared judgements", "no_variation": "undefined: all say the same"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bar:
-    """One row: what is agreed on, and how far."""
-
-    name: str
-    agreement: Agreement
-
-
-def bars(report: AgreementReport) -> tuple[Bar, ...]:
-    """Return the three, the coarsest first."""
-    return (
-        Bar(name="outcome", agreement=report.outcome),
-        Bar(name="label", agreement=report.label),
-        Bar(name="score", agreement=report.score),
-    )
 
 
 def agreement(report: AgreementReport, look: Tokens, *, compact: bool = False) -> Chart:
     """Return alpha with its interval on outcome, label and score."""
-    shown = bars(report)
+    shown = (("outcome", report.outcome), ("label", report.label), ("score", report.score))
     low = _low(shown)
     row_px = COMPACT_ROW_PX if compact else ROW_PX + 6
     ticks = np.arange(low, 1 + _STEP / 2, _STEP).tolist()
@@ -72,7 +56,7 @@ def agreement(report: AgreementReport, look: Tokens, *, compact: bool = False) -
         ],
         annotations=[*_words(low, look), *_beside(shown, low, look, row_px, compact=compact)],
     )
-    values = "; ".join(f"{bar.name} {alpha_words(bar.agreement)}" for bar in shown)
+    values = "; ".join(f"{name} {alpha_words(one)}" for name, one in shown)
     alt = f"Krippendorff's alpha with 95% interval: {values}."
     shift = 0.2 if compact else 0.0
     return chart_of(_traces(shown, look, shift), layout, alt=alt, table=_table(shown))
@@ -104,11 +88,9 @@ def alpha_words(result: Agreement) -> str:
     return f"{figure(result.alpha)}, {span(result)}, {result.word}"
 
 
-def _low(shown: Sequence[Bar]) -> float:
+def _low(shown: _Rows) -> float:
     """Return the start of the axis: 0, or the quarter below the lowest value."""
-    known = [
-        value for bar in shown for value in (bar.agreement.alpha, bar.agreement.lower) if value is not None
-    ]
+    known = [value for _, one in shown for value in (one.alpha, one.lower) if value is not None]
     return max(float(np.floor(min([0.0, *known]) / _STEP) * _STEP), -1.0)
 
 
@@ -146,25 +128,23 @@ def _words(low: float, look: Tokens) -> list[dict[str, Any]]:
     ]
 
 
-def _beside(
-    shown: Sequence[Bar], low: float, look: Tokens, row_px: int, *, compact: bool
-) -> list[dict[str, Any]]:
-    names = [bar.name for bar in shown]
-    numbers = ["" if bar.agreement.alpha is None else figure(bar.agreement.alpha) for bar in shown]
-    spans = ["" if bar.agreement.lower is None else span(bar.agreement) for bar in shown]
+def _beside(shown: _Rows, low: float, look: Tokens, row_px: int, *, compact: bool) -> list[dict[str, Any]]:
+    names = [name for name, _ in shown]
+    numbers = ["" if one.alpha is None else figure(one.alpha) for _, one in shown]
+    spans = ["" if one.lower is None else span(one) for _, one in shown]
     position: dict[str, Any] = {"yref": "y", "row_px": row_px}
     missing = [
         theme.label(
             look,
-            alpha_words(bar.agreement),
+            alpha_words(one),
             x=low,
             y=row + (0.2 if compact else 0),
             xanchor="left",
             xshift=6,
             color=look.muted,
         )
-        for row, bar in enumerate(shown)
-        if bar.agreement.alpha is None
+        for row, (_, one) in enumerate(shown)
+        if one.alpha is None
     ]
     if compact:
         position |= {"yshift": 19, "down": 0.2}
@@ -182,11 +162,9 @@ def _beside(
     ]
 
 
-def _traces(shown: Sequence[Bar], look: Tokens, shift: float) -> list[Trace]:
-    known = [
-        (row, bar, bar.agreement.alpha) for row, bar in enumerate(shown) if bar.agreement.alpha is not None
-    ]
-    limits = [(row, bar.agreement.lower, bar.agreement.upper) for row, bar, _ in known]
+def _traces(shown: _Rows, look: Tokens, shift: float) -> list[Trace]:
+    known = [(row, bar, bar[1].alpha) for row, bar in enumerate(shown) if bar[1].alpha is not None]
+    limits = [(row, one.lower, one.upper) for row, (_, one), _ in known]
     lines = intervals(limits, look.chart_accent, shift)
     marks: Trace = scatter(
         "markers",
@@ -194,21 +172,21 @@ def _traces(shown: Sequence[Bar], look: Tokens, shift: float) -> list[Trace]:
         [row + shift for row, *_ in known],
         marker=theme.mark(look, "circle", 11, look.chart_accent),
         hover=[
-            f"<b>{bar.name}</b><br>alpha {alpha_words(bar.agreement)}<br>"
-            f"{wording.things(bar.agreement.n_items, 'thing')} judged by two or more"
-            for _, bar, _ in known
+            f"<b>{name}</b><br>alpha {alpha_words(one)}<br>"
+            f"{wording.things(one.n_items, 'thing')} judged by two or more"
+            for _, (name, one), _ in known
         ],
         cliponaxis=False,
     )
     return [lines, marks]
 
 
-def _table(shown: Sequence[Bar]) -> dict[str, list[str | int | float]]:
+def _table(shown: _Rows) -> dict[str, list[str | int | float]]:
     return {
-        "on": [bar.name for bar in shown],
-        "alpha": [figure(bar.agreement.alpha) for bar in shown],
-        "95% interval": [span(bar.agreement) for bar in shown],
-        "in words": [bar.agreement.word or alpha_words(bar.agreement) for bar in shown],
-        "exactly the same": [wording.percent(bar.agreement.raw, 0) for bar in shown],
-        "judged by two or more": [bar.agreement.n_items for bar in shown],
+        "on": [name for name, _ in shown],
+        "alpha": [figure(one.alpha) for _, one in shown],
+        "95% interval": [span(one) for _, one in shown],
+        "in words": [one.word or alpha_words(one) for _, one in shown],
+        "exactly the same": [wording.percent(one.raw, 0) for _, one in shown],
+        "judged by two or more": [one.n_items for _, one in shown],
     }

@@ -57,9 +57,10 @@ def densities(
 ) -> Chart:
     """Return densities of the chosen arms over their ladder; ``others`` are (alpha, beta) of the grey rest."""
     curves = [curve(row.alpha, row.beta) for row in arms]
+    priors = sorted({(row.prior_alpha, row.prior_beta) for row in arms})
     traces = [
-        *_rest(others, look),
-        *_priors(arms, look),
+        *_background(others, look.other_arms, width=1, dash="solid"),
+        *_background(priors, look.ghost, width=1.5, dash="2px,3px"),
         *_shades(arms, look),
         *_lines(arms, curves, look),
     ]
@@ -100,19 +101,11 @@ def curve(alpha: float, beta_: float, *, points: int = _CURVE_POINTS) -> _Curve:
     return x[finite], height[finite]
 
 
-def _rest(others: Sequence[tuple[float, float]], look: Tokens) -> list[Trace]:
-    if not others:
-        return []
-    curves = [curve(alpha, beta_, points=_REST_POINTS) for alpha, beta_ in others]
-    return [_line(curves, look.other_arms, width=1, dash="solid")]
-
-
-def _priors(arms: Sequence[ArmRow], look: Tokens) -> list[Trace]:
-    priors = sorted({(row.prior_alpha, row.prior_beta) for row in arms})
-    if not priors:
-        return []
-    curves = [curve(alpha, beta_, points=_REST_POINTS) for alpha, beta_ in priors]
-    return [_line(curves, look.ghost, width=1.5, dash="2px,3px")]
+def _background(
+    beliefs: Sequence[tuple[float, float]], colour: str, *, width: float, dash: str
+) -> list[Trace]:
+    curves = [curve(alpha, beta_, points=_REST_POINTS) for alpha, beta_ in beliefs]
+    return [_line(curves, colour, width=width, dash=dash)] if curves else []
 
 
 def _shades(arms: Sequence[ArmRow], look: Tokens) -> list[Trace]:

@@ -78,11 +78,9 @@ def columns_of(steps: Sequence[StepView], at_most: int) -> list[Column]:
     []
     """
     columns: list[Column] = []
-    for alike in (
-        [one for one in steps if not one.refused],
-        [one for one in steps if one.refused],
-    ):
-        each = per_column(len(steps), at_most)
+    each = per_column(len(steps), at_most)
+    for is_refused in (False, True):
+        alike = [one for one in steps if one.refused is is_refused]
         columns += [Column(tuple(alike[at : at + each])) for at in range(0, len(alike), each)]
     return sorted(columns, key=lambda column: column.middle)
 
@@ -120,7 +118,7 @@ def episode(view: EpisodeView, look: Tokens, *, compact: bool = False, at: int |
         ),
         bargap=0.25,
         barmode="overlay",
-        shapes=[*_threshold_line(view, look), *_upright(view, look, at)],
+        shapes=[_threshold_line(view, look), *_upright(view, look, at)],
         annotations=[
             *_threshold_name(view, look, compact=compact),
             *_end_name(view, look),
@@ -310,12 +308,7 @@ def _end(view: EpisodeView, look: Tokens) -> Trace:
         "markers",
         [one.number for one in ends],
         [one.running or 0.0 for one in ends],
-        marker={
-            "size": 9,
-            "symbol": "square" if view.status == "finished" else "circle",
-            "color": look.chart_accent,
-            "line": {"width": 1, "color": look.page},
-        },
+        marker=theme.mark(look, "square" if view.status == "finished" else "circle", 9, look.chart_accent),
         cliponaxis=False,
     )
 
@@ -352,12 +345,12 @@ def _end_name(view: EpisodeView, look: Tokens) -> list[dict[str, Any]]:
     ]
 
 
-def _threshold_line(view: EpisodeView, look: Tokens) -> list[dict[str, Any]]:
+def _threshold_line(view: EpisodeView, look: Tokens) -> dict[str, Any]:
     axis = "y" if view.scale.base == "total" else "y2"
     position = {"xref": "paper", "x0": 0, "x1": 1, "yref": axis}
     height = {"y0": view.scale.threshold, "y1": view.scale.threshold}
     line = {"color": look.guide, "width": 1, "dash": "3px,3px"}
-    return [{"type": "line", "layer": "below", **position, **height, "line": line}]
+    return {"type": "line", "layer": "below", **position, **height, "line": line}
 
 
 def _threshold_name(view: EpisodeView, look: Tokens, *, compact: bool) -> list[dict[str, Any]]:

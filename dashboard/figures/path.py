@@ -97,7 +97,8 @@ def arm_path(
             *_last(history.path, look),
         ],
     )
-    stretches = _stretches(history.path, shown)
+    cuts = np.flatnonzero(np.diff(history.path.epoch[shown])) + 1
+    stretches = [segment for segment in np.split(shown, cuts) if len(segment)]  # the places of each epoch
     traces = [
         _ribbon(history.path, stretches, mark),
         *_lonely(history.path, stretches, mark),
@@ -142,12 +143,6 @@ def _thinned(path: Path) -> Ints:
     steps = np.round(np.linspace(0, len(path) - 1, min(len(path), _MAX_DAYS))).astype(np.int64)
     breaks = np.flatnonzero(np.diff(path.epoch))
     return np.unique(np.concatenate([steps, breaks, breaks + 1]))
-
-
-def _stretches(path: Path, shown: Ints) -> list[Ints]:
-    """Return the places of each epoch, in the order of time."""
-    cuts = np.flatnonzero(np.diff(path.epoch[shown])) + 1
-    return [segment for segment in np.split(shown, cuts) if len(segment)]
 
 
 def _ribbon(path: Path, stretches: Sequence[Ints], mark: str) -> Trace:
@@ -261,7 +256,7 @@ def _table(path: Path, shown: Ints) -> dict[str, Sequence[Cell]]:
 
 def evidence_rows(evidence: ChangeEvidence, look: Tokens, *, compact: bool = False) -> Chart:
     """Return a row per arm on one axis of days; the change is one red dashed line through all of them."""
-    n = len(evidence.arms)
+    n, when = len(evidence.arms), wording.minute(evidence.since_ms, year_of_ms=evidence.since_ms)
     days = np.unique([one.day for arm in evidence.arms for one in arm.days]).astype(np.int64)
     inner = n * ROW_PX
     traces: list[Trace] = []
@@ -286,7 +281,7 @@ def evidence_rows(evidence: ChangeEvidence, look: Tokens, *, compact: bool = Fal
             **axes,
             **({} if compact else SELECTS),
             shapes=[_break(evidence.since_ms, look, layer="below")],
-            annotations=[*labels, _moment_of(evidence.since_ms, look)],
+            annotations=[*labels, _above(look, when, evidence.since_ms / DAY_MS, color=look.red)],
         ),
         alt=_rows_alt(evidence),
         table=_rows_table(evidence),
@@ -335,11 +330,6 @@ def _counts(arm: EvidenceArm) -> str:
     (n_before, before), (n_after, after) = arm.before, arm.after
     counts = [wording.count(one) for one in (before, n_before, after, n_after)]
     return "{} of {} → <b>{} of {}</b>".format(*counts)
-
-
-def _moment_of(since_ms: int, look: Tokens) -> dict[str, Any]:
-    words = wording.minute(since_ms, year_of_ms=since_ms)
-    return _above(look, words, since_ms / DAY_MS, color=look.red)
 
 
 def _hover_of(one: DayShare) -> str:

@@ -170,15 +170,11 @@ def _begins(stretches: Sequence[EpisodeSegment]) -> list[Words]:
 
 
 def _limits(known: Sequence[tuple[float, Estimate]], look: Tokens) -> Trace:
-    bars = [
-        (at, estimate.lower, estimate.upper)
-        for at, estimate in known
-        if estimate.lower is not None and estimate.upper is not None
-    ]
+    bars = [(at, estimate.limits) for at, estimate in known if estimate.limits is not None]
     return scatter(
         "lines",
-        joined([[at, at] for at, *_ in bars]),
-        joined([[lower, upper] for _, lower, upper in bars]),
+        joined([[at, at] for at, _ in bars]),
+        joined([limits for _, limits in bars]),
         line={"color": theme.faded(look.chart_accent, 0.45), "width": 5},
     )
 
@@ -205,10 +201,8 @@ def _span(one: EpisodeSegment) -> str:
 
 
 def _share(estimate: Estimate) -> str:
-    words = wording.percent(estimate.value, 0)
-    if estimate.lower is None or estimate.upper is None:
-        return f"success {words}"
-    return f"success {words}, 95% interval {wording.percent_interval(estimate.lower * 100, estimate.upper * 100, 0)}"
+    words = f"success {wording.percent(estimate.value, 0)}"
+    return words if estimate.limits is None else f"{words}, 95% interval {_percents(estimate)}"
 
 
 def _progress_table(stretches: Sequence[EpisodeSegment]) -> dict[str, Sequence[Cell]]:
@@ -225,9 +219,9 @@ def _progress_table(stretches: Sequence[EpisodeSegment]) -> dict[str, Sequence[C
 
 
 def _percents(estimate: Estimate) -> str:
-    if estimate.lower is None or estimate.upper is None:
+    if estimate.limits is None:
         return wording.MISSING
-    return wording.percent_interval(estimate.lower * 100, estimate.upper * 100, 0)
+    return wording.percent_interval(estimate.limits[0] * 100, estimate.limits[1] * 100, 0)
 
 
 # Models on the same tasks

@@ -133,6 +133,7 @@ def _drawing(path: _Path, look: Tokens, compact: bool) -> Chart:
     shown = _thinned(path)
     low, high = _range(path, shown)
     ticks = round_ticks(low, high)
+    zero = {"color": look.guide, "width": 1}
     layout = theme.layout(
         look,
         height=_HEIGHT_PX,
@@ -146,7 +147,7 @@ def _drawing(path: _Path, look: Tokens, compact: bool) -> Chart:
             range=[low, high],
             **theme.ticks(ticks, [path.tick(tick) for tick in ticks]),
         ),
-        shapes=[_zero(look)],
+        shapes=[{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 0, "y1": 0, "line": zero}],
         annotations=_last(path, shown, look),
     )
     days = path.day[shown].astype(np.float64)
@@ -184,11 +185,6 @@ def _range(path: _Path, shown: Ints) -> tuple[float, float]:
         return 0.0, 1.0
     room = (high - low) * 0.06
     return low - (room if low < 0 else 0.0), high + room
-
-
-def _zero(look: Tokens) -> dict[str, Any]:
-    line = {"color": look.guide, "width": 1}
-    return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 0, "y1": 0, "line": line}
 
 
 def _ribbon(path: _Path, shown: Ints, days: Floats, look: Tokens) -> list[Trace]:

@@ -45,7 +45,9 @@ def strata(saved: Savings, look: Tokens, *, compact: bool = False) -> Chart:
     shown = rows(saved)
     row_px = COMPACT_ROW_PX if compact else ROW_PX
     low, high = _range(shown)
-    sizes_px = _sizes_px(shown)
+    # As far from the figures as the longest cell of group sizes needs.
+    longest = max((len(_sizes(row)) for row in shown), default=0)
+    sizes_px = _FIGURE_PX + max(_SIZES_PX, _DIGIT_PX * longest + _GAP_PX)
     ticks = round_ticks(low, high)
     layout = theme.layout(
         look,
@@ -177,12 +179,6 @@ def _texts(row: Stratum, at: int, look: Tokens, sizes_px: int, *, compact: bool)
         theme.label(look, _figure(row), xshift=_FIGURE_PX, **right),
         theme.label(look, _sizes(row), color=look.muted, xshift=sizes_px, **right),
     ]
-
-
-def _sizes_px(shown: Sequence[Stratum]) -> int:
-    """Return the end of the column of group sizes: as far from the figures as its longest cell needs."""
-    longest = max((len(_sizes(row)) for row in shown), default=0)
-    return _FIGURE_PX + max(_SIZES_PX, _DIGIT_PX * longest + _GAP_PX)
 
 
 def _heads(look: Tokens, sizes_px: int) -> list[dict[str, Any]]:

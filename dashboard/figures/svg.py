@@ -179,7 +179,8 @@ def _scale(short: str, layout: Mapping[str, Any], traces: Sequence[Trace], frame
     axis = layout[f"{letter}axis{short[1:]}"]
     first, last = axis.get("domain", (0, 1))
     start, length = (frame.left, frame.width) if letter == "x" else (frame.top + frame.height, -frame.height)
-    categories = _categories(traces, letter)
+    named = (value for trace in traces for value in trace[letter] if isinstance(value, str))
+    categories = tuple(dict.fromkeys(named))
     low, high = axis.get("range") or (-0.5, len(categories) - 0.5)
     return _PixelScale(
         low=low,
@@ -190,11 +191,6 @@ def _scale(short: str, layout: Mapping[str, Any], traces: Sequence[Trace], frame
         categories=categories,
         axis=axis,
     )
-
-
-def _categories(traces: Sequence[Trace], letter: str) -> tuple[str, ...]:
-    named = [value for trace in traces for value in trace[letter] if isinstance(value, str)]
-    return tuple(dict.fromkeys(named))
 
 
 def _px(value: float) -> str:
@@ -215,13 +211,10 @@ def _grid(short: str, frame: _PlotArea) -> Iterable[str]:
     if not axis.get("showgrid"):
         return
     for at in scale.px(axis["tickvals"]) if axis.get("tickvals") else ():
-        yield _path(_across(short, at, frame), stroke=axis["gridcolor"], stroke_width=axis["gridwidth"])
-
-
-def _across(short: str, at: float, frame: _PlotArea) -> str:
-    if short == "x":
-        return f"M{_px(at)} {_px(frame.top)}v{_px(frame.height)}"
-    return f"M{_px(frame.left)} {_px(at)}h{_px(frame.width)}"
+        upright = f"M{_px(at)} {_px(frame.top)}v{_px(frame.height)}"
+        across = f"M{_px(frame.left)} {_px(at)}h{_px(frame.width)}"
+        line = upright if short == "x" else across
+        yield _path(line, stroke=axis["gridcolor"], stroke_width=axis["gridwidth"])
 
 
 def _ticks(short: str, frame: _PlotArea) -> Iterable[str]:
@@ -465,10 +458,6 @@ def _diamond(r: float) -> str:
     return f"m0 -{d}l{d} {d}l-{d} {d}l-{d} -{d}z"
 
 
-def _square(r: float) -> str:
-    return f"m{_px(-r)} {_px(-r)}h{_px(2 * r)}v{_px(2 * r)}h{_px(-2 * r)}z"
-
-
 def _triangle(r: float) -> str:
     half = 2 * r / math.sqrt(3)
     return f"m{_px(-half)} {_px(r / 2)}h{_px(2 * half)}l{_px(-half)} {_px(-1.5 * r)}z"
@@ -480,18 +469,13 @@ def _cross(r: float) -> str:
     return f"m{corner} {_px(-1.2 * r)}h{thin}v{arm}h{arm}v{thin}h-{arm}v{arm}h-{thin}v-{arm}h-{arm}v-{thin}h{arm}z"
 
 
-def _upright(r: float) -> str:
-    return f"m0 {_px(-1.4 * r)}v{_px(2.8 * r)}"
-
-
 _SYMBOLS: Final[Mapping[str, Callable[[float], str]]] = {
     "circle": _circle,
     "diamond": _diamond,
-    "square": _square,
+    "square": lambda r: f"m{_px(-r)} {_px(-r)}h{_px(2 * r)}v{_px(2 * r)}h{_px(-2 * r)}z",
     "triangle-up": _triangle,
     "cross": _cross,
-    "line-ns": _upright,
-    "line-ns-open": _upright,
+    **dict.fromkeys(("line-ns", "line-ns-open"), lambda r: f"m0 {_px(-1.4 * r)}v{_px(2.8 * r)}"),
 }
 
 

@@ -90,12 +90,7 @@ def _traces(row: ArmRow, shapes: _Shapes, look: Tokens) -> list[Trace]:
             "markers",
             [row.mean],
             [ground],
-            marker={
-                "symbol": look.types[row.type].symbol,
-                "size": look.types[row.type].size + 1,
-                "color": mark,
-                "line": {"width": 1, "color": look.page},
-            },
+            marker=theme.mark(look, look.types[row.type].symbol, look.types[row.type].size + 1, mark),
             hover=[f"<b>now</b><br>{row.words}<br>{pulls}, confidence {wording.BAND_WORDS[row.band]}"],
             cliponaxis=False,
         ),

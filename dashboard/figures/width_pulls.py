@@ -34,13 +34,23 @@ def width_pulls(known: Confidence, look: Tokens, *, compact: bool = False) -> Ch
     right = float(np.log10(most)) + 0.08
     curves = [curve for curve in known.curves if len(curve.pulls)]
     traces = [_curve(curve, most, _DASHES[at % 2], look) for at, curve in enumerate(curves)]
-    traces += [_medians(known, look), *(_marks(known, places, kind, look) for kind in ARM_TYPES)]
+    dotted = {"color": look.chart_accent, "width": 1.5, "dash": "dot", "simplify": False}
+    traces += [
+        scatter("lines", *medians(known), line=dotted),
+        *(_marks(known, places, kind, look) for kind in ARM_TYPES),
+    ]
     layout = theme.layout(
         look,
         height=_HEIGHT_PX,
         margin=(42, 12, 4, 46) if compact else (46, 74, 4, 46),
         xaxis=_pulls_axis(look, right),
-        yaxis=_width_axis(look),
+        yaxis=theme.axis(
+            look,
+            grid=True,
+            title="width of the 95% interval",
+            range=[0, _TOP],
+            **theme.ticks([0, 0.25, 0.5, 0.75], ["0", "0.25", "0.50", "0.75"]),
+        ),
         shapes=_boxes(look, right),
         annotations=[*_band_names(look, right), *([] if compact else _ends(curves, most, look))],
     )
@@ -81,16 +91,6 @@ def _pulls_axis(look: Tokens, right: float) -> dict[str, Any]:
         type="log",
         range=[-0.07, right],
         **theme.ticks(ticks, [wording.count(tick) for tick in ticks]),
-    )
-
-
-def _width_axis(look: Tokens) -> dict[str, Any]:
-    return theme.axis(
-        look,
-        grid=True,
-        title="width of the 95% interval",
-        range=[0, _TOP],
-        **theme.ticks([0, 0.25, 0.5, 0.75], ["0", "0.25", "0.50", "0.75"]),
     )
 
 
@@ -144,13 +144,8 @@ def _continued(curve: ReferenceCurve, most: int) -> tuple[Floats, Floats]:
 
 
 def _curve(curve: ReferenceCurve, most: int, dash: str, look: Tokens) -> Trace:
-    pulls, width = _continued(curve, most)
-    return scatter(
-        "lines",
-        pulls,
-        width,
-        line={"color": look.guide, "width": 1.5, "dash": dash, "simplify": False, "shape": "spline"},
-    )
+    line = {"color": look.guide, "width": 1.5, "dash": dash, "simplify": False, "shape": "spline"}
+    return scatter("lines", *_continued(curve, most), line=line)
 
 
 def _ends(curves: Sequence[ReferenceCurve], most: int, look: Tokens) -> list[dict[str, Any]]:
@@ -172,16 +167,6 @@ def medians(known: Confidence) -> tuple[Floats, Floats]:
     first = path.pulls_from[held].astype(np.float64)
     last = np.minimum(path.pulls_to[held], max(int(known.pulls.max(initial=1)), 1)).astype(np.float64)
     return np.sqrt(first * np.maximum(first, last)), path.median_width[held]
-
-
-def _medians(known: Confidence, look: Tokens) -> Trace:
-    pulls, width = medians(known)
-    return scatter(
-        "lines",
-        pulls,
-        width,
-        line={"color": look.chart_accent, "width": 1.5, "dash": "dot", "simplify": False},
-    )
 
 
 def _spoken(known: Confidence) -> str:
