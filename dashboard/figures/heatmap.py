@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 
-from core.columns import Bools
 from core.maths.statistics.heatmap import CELL_STATES, CellState, Heatmap
 from core.records.evidence import Outcome
 from core.records.run import RunClass
@@ -27,18 +25,15 @@ from dashboard.figures.chart import Cell, Chart, Trace, chart_of, scatter, singl
 from dashboard.figures.theme import Tokens
 from dashboard.wording import Words
 
-Mark = Literal["cross", "dash", "dot"]
-
 CELL_PX: Final = 15
 """Height of a cell. The caller passes its width, because a window's width is unknown here."""
-_PENS: Final[dict[Mark, tuple[str, float]]] = {
-    "cross": ("m-2.5-2.5l5 5m0-5l-5 5", 1.2),
-    "dash": ("m-3.5 0h7", 1.6),
-    "dot": ("m-1 0h2", 2.0),
+_PENS: Final[dict[CellState, tuple[str, float]]] = {
+    "penalised": ("m-2.5-2.5l5 5m0-5l-5 5", 1.2),
+    "unjudged": ("m-3.5 0h7", 1.6),
+    "left_out": ("m-1 0h2", 2.0),
 }
 """Strokes of each mark from the middle of its cell in pixels, and the width of the line."""
 
-ROW_PX: Final = CELL_PX
 _HEAD_ROWS: Final = 1
 """Rows above the first arm, for the marks of the columns."""
 COMPACT_RUNS: Final = 20
@@ -75,63 +70,6 @@ CLASS_MARKS: Final[Mapping[RunClass, str]] = {"baseline": "B", "passive": "P", "
 UNJUDGED_MARK: Final = "–"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Marks:
-    """One mark in one ink, wherever ``cells`` (rows × columns) has it."""
-
-    mark: Mark
-    ink: str
-    cells: Bools
-
-
-def marks_image(marks: Sequence[Marks], *, n_rows: int, n_columns: int, cell_px: float) -> dict[str, Any]:
-    """Return the marks as a layout image over the heatmap. Cell centres are at whole numbers.
-
-    >>> import numpy as np
-    >>> image = marks_image([Marks(mark="dash", ink="#000000", cells=np.array([[True, False]]))],
-    ...                 n_rows=1, n_columns=2, cell_px=18)
-    >>> image["sizex"], image["source"][:26]
-    (2, 'data:image/svg+xml;base64,')
-    """
-    source = svg(marks, n_rows=n_rows, n_columns=n_columns, cell_px=cell_px)
-    return {
-        "source": f"data:image/svg+xml;base64,{b64encode(source.encode('ascii')).decode('ascii')}",
-        "xref": "x",
-        "yref": "y",
-        "x": -0.5,
-        "y": -0.5,
-        "sizex": n_columns,
-        "sizey": n_rows,
-        "xanchor": "left",
-        "yanchor": "top",
-        "sizing": "stretch",
-        "layer": "above",
-    }
-
-
-def svg(marks: Sequence[Marks], *, n_rows: int, n_columns: int, cell_px: float) -> str:
-    """Return one path for each mark: ``M`` to the middle of a cell, then its lines."""
-    paths = "".join(_path(one, cell_px) for one in marks if one.cells.any())
-    box = f"0 0 {n_columns * cell_px:g} {n_rows * CELL_PX:g}"
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}" preserveAspectRatio="none" fill="none">'
-        f"{paths}</svg>"
-    )
-
-
-def _path(one: Marks, cell_px: float) -> str:
-    lines, width = _PENS[one.mark]
-    rows, columns = one.cells.nonzero()
-    moves = (
-        f"M{(column + 0.5) * cell_px:g} {(row + 0.5) * CELL_PX:g}{lines}"
-        for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
-    )
-    return (
-        f'<path d="{"".join(moves)}" stroke="{one.ink}" stroke-width="{width}" '
-        'vector-effect="non-scaling-stroke"/>'
-    )
-
-
 def column_mark(run_class: str, outcome: Outcome | str) -> str:
     """Return the mark above a run's column: its class, and a dash where nothing was learned from it.
 
@@ -149,19 +87,20 @@ def heatmap(cells: Heatmap, runs: Sequence[RunRow], look: Tokens, *, compact: bo
         cells = cells.newest(COMPACT_RUNS)
     columns = list(reversed(runs[: len(cells.run_nos)]))
     n_rows = len(cells.keys)
-    names = _short_names(cells, compact=compact)
+    room = _COMPACT_CHARS if compact else wording.NAME_CHARS
+    names = [wording.cut_middle(wording.short_name(key), room) for key in cells.keys]
     longest = max((len(name) for name in names), default=0)
     left = min(_CHAR_PX * longest + _BESIDE_NAMES_PX, _COMPACT_LEFT_PX if compact else _LEFT_PX)
     margin = (left, _RIGHT_PX, 2, _BELOW_PX)
     layout = theme.layout(
         look,
-        height=ROW_PX * (max(n_rows, 1) + _HEAD_ROWS) + margin[2] + margin[3],
+        height=CELL_PX * (max(n_rows, 1) + _HEAD_ROWS) + margin[2] + margin[3],
         margin=margin,
         xaxis=_run_axis(look, columns, _COMPACT_TICKS if compact else _TICKS),
         yaxis=theme.axis(look, range=[n_rows - 0.5, -0.5 - _HEAD_ROWS], showticklabels=False),
         hoverdistance=_REACH_PX,
         annotations=_names(names, look),
-        images=_pictures(cells, look, _cell_px(len(columns), left, compact=compact)),
+        images=[_marks(cells, look, _cell_px(len(columns), left, compact=compact))] if cells.keys else [],
     )
     traces = [
         _grounds(cells, look),
@@ -247,20 +186,44 @@ def _types(cells: Heatmap, look: Tokens) -> Trace:
     )
 
 
-def _pictures(cells: Heatmap, look: Tokens, cell_px: float) -> list[dict[str, Any]]:
-    """Return the marks beside colour: a cross for 0, a dash for not judged, a dot for out."""
-    plain = np.isnan(cells.by_hand)
-    marked: tuple[tuple[CellState, Mark, str], ...] = (
-        ("penalised", "cross", look.muted),
-        ("unjudged", "dash", look.text),
-        ("left_out", "dot", look.guide),
-    )
-    pictures = [
-        Marks(mark=mark, ink=ink, cells=(cells.state == CELL_STATES.index(name)) & plain)
-        for name, mark, ink in marked
-    ]
+def _marks(cells: Heatmap, look: Tokens, cell_px: float) -> dict[str, Any]:
+    """Return the marks beside colour as a layout image: a cross for 0, a dash for not judged, a dot for out.
+
+    Cell centres are at whole numbers. Each mark is one path: ``M`` to the middle of a cell, then its lines.
+    """
     n_rows, n_columns = cells.state.shape
-    return [marks_image(pictures, n_rows=n_rows, n_columns=n_columns, cell_px=cell_px)] if cells.keys else []
+    is_plain = np.isnan(cells.by_hand)
+    inks: dict[CellState, str] = {"penalised": look.muted, "unjudged": look.text, "left_out": look.guide}
+    paths = []
+    for state, ink in inks.items():
+        lines, width = _PENS[state]
+        rows, columns = np.nonzero((cells.state == CELL_STATES.index(state)) & is_plain)
+        moves = [
+            f"M{(column + 0.5) * cell_px:g} {(row + 0.5) * CELL_PX:g}{lines}"
+            for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
+        ]
+        if moves:
+            paths.append(
+                f'<path d="{"".join(moves)}" stroke="{ink}" stroke-width="{width}" '
+                'vector-effect="non-scaling-stroke"/>'
+            )
+    source = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {n_columns * cell_px:g} {n_rows * CELL_PX:g}" '
+        f'preserveAspectRatio="none" fill="none">{"".join(paths)}</svg>'
+    )
+    return {
+        "source": f"data:image/svg+xml;base64,{b64encode(source.encode('ascii')).decode('ascii')}",
+        "xref": "x",
+        "yref": "y",
+        "x": -0.5,
+        "y": -0.5,
+        "sizex": n_columns,
+        "sizey": n_rows,
+        "xanchor": "left",
+        "yanchor": "top",
+        "sizing": "stretch",
+        "layer": "above",
+    }
 
 
 def _by_hand(cells: Heatmap, look: Tokens) -> Trace:
@@ -308,16 +271,11 @@ def _hovers(cells: Heatmap, columns: Sequence[RunRow], places: Sequence[tuple[in
     return [f"{names[at]}{runs[of]}{words[state[at][of]]}{rewards.get((at, of), '')}" for at, of in places]
 
 
-def _short_names(cells: Heatmap, *, compact: bool) -> list[str]:
-    room = _COMPACT_CHARS if compact else wording.NAME_CHARS
-    return [wording.cut_middle(wording.short_name(key), room) for key in cells.keys]
-
-
 def _names(names: Sequence[str], look: Tokens) -> list[dict[str, Any]]:
     if not names:
         return []
     shown = [wording.plot_literal(name) for name in names]
-    return [theme.column(look, shown, row_px=ROW_PX, yref="y", x=0, xanchor="right", xshift=-2)]
+    return [theme.column(look, shown, row_px=CELL_PX, yref="y", x=0, xanchor="right", xshift=-2)]
 
 
 def _heads(columns: Sequence[RunRow], look: Tokens) -> Trace:
