@@ -9,28 +9,19 @@ from dashboard import wording
 from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
-WHAT: Final[dict[AlertKind, str]] = {
-    "poisoned": "arms look poisoned",
-    "costs_more": "selecting costs more",
-    "queue_overdue": "a review queue is overdue",
-    "experiment_harms": "an experiment stopped, because its arm harms",
-    "reward_hacked": "a reward looks hacked",
-    "success_fell": "success fell",
-    "silent": "no run comes",
-    "feed_silent": "a feed stopped",
-    "denials": "many requests were refused",
+_KINDS: Final[dict[AlertKind, tuple[Words, Words]]] = {
+    "poisoned": (Words("arms look poisoned"), Words("arm")),
+    "costs_more": (Words("selecting costs more"), Words("compared run")),
+    "queue_overdue": (Words("a review queue is overdue"), Words("open item")),
+    "experiment_harms": (Words("an experiment stopped, because its arm harms"), Words("experiment")),
+    "reward_hacked": (Words("a reward looks hacked"), Words("episode")),
+    "success_fell": (Words("success fell"), Words("episode")),
+    "silent": (Words("no run comes"), Words("day")),
+    "feed_silent": (Words("a feed stopped"), Words("day")),
+    "denials": (Words("many requests were refused"), Words("refusal")),
 }
-_COUNTED: Final[dict[AlertKind, str]] = {
-    "poisoned": "arm",
-    "costs_more": "compared run",
-    "queue_overdue": "open item",
-    "experiment_harms": "experiment",
-    "reward_hacked": "episode",
-    "success_fell": "episode",
-    "silent": "day",
-    "feed_silent": "day",
-    "denials": "refusal",
-}
+"""A condition in words, and what it counts."""
+WHAT: Final = {kind: words for kind, (words, _) in _KINDS.items()}
 _RESULTS: Final = {
     "no secret": "not sent: the server has no secret",
     "private address": "not sent: its address is of a private network",
@@ -89,7 +80,7 @@ def condition(one: AlertRow) -> str:
 
 def size(one: AlertRow) -> str:
     """Return the size of the condition at that time."""
-    return wording.things(one.count, _COUNTED[one.kind])
+    return wording.things(one.count, _KINDS[one.kind][1])
 
 
 def state(one: AlertRow, *, year_of_ms: int | None) -> str:

@@ -11,7 +11,7 @@ from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
 _REQUEST_CHARS: Final = 60
-_KINDS: Final[dict[StepKind, str]] = {
+STEP_KINDS: Final[dict[StepKind, str]] = {
     "call": "answer of a tool",
     "message": "message",
     "outcome": "judged at the end",
@@ -99,12 +99,7 @@ def episode_facts(view: EpisodeView, *, year_of_ms: int | None) -> Markdown:
 
 def step_name(step: StepView) -> str:
     """Return a step's tool, or its kind, as plain text."""
-    return wording.plain(step.name) or _KINDS[step.kind]
-
-
-def step_kind(step: StepView) -> str:
-    """Return the source of the answer."""
-    return _KINDS[step.kind]
+    return wording.plain(step.name) or STEP_KINDS[step.kind]
 
 
 def step_request(step: StepView) -> str:

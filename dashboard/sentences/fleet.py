@@ -20,24 +20,16 @@ STATES: Final[dict[LearnerState, str]] = {
     "selecting": "● selects",
 }
 """A state as a shape and its words."""
-ALARMS: Final[dict[AlertKind, str]] = {
-    "poisoned": "arms look poisoned",
-    "costs_more": "costs more than it saves",
-    "queue_overdue": "a queue is overdue",
-    "experiment_harms": "an arm harms",
-    "silent": "no run comes",
-    "feed_silent": "a feed stopped",
-    "denials": "many refusals",
+_ALARMS: Final[dict[AlertKind, tuple[str, str, str]]] = {
+    "poisoned": ("arms look poisoned", "has arms that look poisoned", "have arms that look poisoned"),
+    "costs_more": ("costs more than it saves", "costs more than it saves", "cost more than they save"),
+    "experiment_harms": ("an arm harms", "has an arm that harms", "have arms that harm"),
+    "queue_overdue": ("a queue is overdue", "has a queue that is overdue", "have a queue that is overdue"),
+    "silent": ("no run comes", "gets no runs", "get no runs"),
+    "feed_silent": ("a feed stopped", "has a feed that stopped", "have a feed that stopped"),
+    "denials": ("many refusals", "was refused often", "were refused often"),
 }
-_WHY: Final[dict[AlertKind, tuple[str, str]]] = {
-    "poisoned": ("has arms that look poisoned", "have arms that look poisoned"),
-    "costs_more": ("costs more than it saves", "cost more than they save"),
-    "experiment_harms": ("has an arm that harms", "have arms that harm"),
-    "queue_overdue": ("has a queue that is overdue", "have a queue that is overdue"),
-    "silent": ("gets no runs", "get no runs"),
-    "feed_silent": ("has a feed that stopped", "have a feed that stopped"),
-    "denials": ("was refused often", "were refused often"),
-}
+"""An alarm in a cell, and what a learner and several learners do in a sentence."""
 
 
 def fleet(rows: Sequence[LearnerSummary]) -> Sentence:
@@ -58,7 +50,7 @@ def fleet(rows: Sequence[LearnerSummary]) -> Sentence:
 def _reasons(needing: Sequence[LearnerSummary]) -> Words:
     counts = Counter(kind for one in needing for kind in one.alarms)
     parts = [
-        f"{wording.number_word(counts[kind])} {_WHY[kind][counts[kind] > 1]}"
+        f"{wording.number_word(counts[kind])} {_ALARMS[kind][2 if counts[kind] > 1 else 1]}"
         for kind in ALERT_KINDS
         if counts[kind]
     ]
@@ -70,7 +62,7 @@ def _reasons(needing: Sequence[LearnerSummary]) -> Words:
 
 def alarms(one: LearnerSummary) -> str:
     """Return a learner's alarms as plain text."""
-    return ", ".join(ALARMS[kind] for kind in one.alarms) or wording.MISSING
+    return ", ".join(_ALARMS[kind][0] for kind in one.alarms) or wording.MISSING
 
 
 def unreadable(rows: Sequence[LearnerSummary], *, at_most: int = 10) -> Markdown:

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Final
 
-from core.records.search import SearchAnswer, SearchHit, SearchKind
+from core.records.search import SearchAnswer, SearchHit
 from dashboard import wording
 from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
-_NAMES: Final[Mapping[SearchKind, tuple[Words, Words]]] = {
-    "arm": (Words("arm"), Words("arms")),
-    "run": (Words("run"), Words("runs")),
-    "session": (Words("session"), Words("sessions")),
-    "episode": (Words("episode"), Words("episodes")),
-    "environment": (Words("environment"), Words("environments")),
-    "queue": (Words("queue"), Words("queues")),
-    "note": (Words("note"), Words("notes")),
-    "text": (Words("text"), Words("texts")),
-}
 _MIDDLE: Final = 46
 """Characters of the words in a sentence."""
 
@@ -32,7 +21,7 @@ def search(answer: SearchAnswer) -> Sentence:
         return composed(Phrase("Nothing"), f" was found for “{words}”.")
     counts = Counter(one.kind for one in answer.hits)
     parts = [
-        Words(f"{'more than ' if kind in answer.more else ''}{wording.things(n, *_NAMES[kind])}")
+        Words(f"{'more than ' if kind in answer.more else ''}{wording.things(n, kind)}")
         for kind, n in counts.items()
     ]
     return composed(
@@ -42,7 +31,7 @@ def search(answer: SearchAnswer) -> Sentence:
 
 def searched(answer: SearchAnswer) -> Markdown:
     """Return what was searched, and how words are compared."""
-    kinds = wording.listed([_NAMES[kind][1] for kind in answer.searched])
+    kinds = wording.listed([Words(f"{kind}s") for kind in answer.searched])
     more = " Add a word to see the rest of a kind." if answer.more else ""
     if not answer.hits:
         return Markdown(f"Searched: {kinds}. Each word must occur, in any case.")

@@ -38,7 +38,7 @@ from dashboard.widgets.parts import (
     small,
     small_table,
 )
-from dashboard.widgets.results import NamedAct, offered_undo, result
+from dashboard.widgets.results import NamedAct, offered_undo, result, way_back
 from dashboard.widgets.transcript import conversation
 from dashboard.wording import Words
 
@@ -54,18 +54,16 @@ _PHONE: Final = {"number": 58, "name": 136, "reward": 78, "running": 78}
 # Credit
 _SHOWN: Final = 12
 _RULE: Final = "credit rule"
-_WORDS: Final[dict[CreditRule, str]] = {
-    "off": "No arm",
-    "equal": "All",
-    "step": "By payment",
-    "referenced": "Referenced",
+_RULES: Final[dict[CreditRule, tuple[Words, Words]]] = {
+    "off": (Words("No arm"), Words("no arm is credited")),
+    "equal": (Words("All"), Words("all arms in the prompts of its runs share alike")),
+    "step": (
+        Words("By payment"),
+        Words("the tools called in paid steps share, each by the size of its payments"),
+    ),
+    "referenced": (Words("Referenced"), Words("the arms that its runs referenced share alike")),
 }
-_MEANS: Final[dict[CreditRule, str]] = {
-    "off": "no arm is credited",
-    "equal": "all arms in the prompts of its runs share alike",
-    "step": "the tools called in paid steps share, each by the size of its payments",
-    "referenced": "the arms that its runs referenced share alike",
-}
+"""The label of a rule, and what it means."""
 
 
 def requested() -> EpisodeView | None:
@@ -236,7 +234,7 @@ def _steps(at: int | None) -> Table[StepView]:
     return STEPS.but(
         number=lambda one: f"{'→ ' if one.number == at else ''}{one.number:,}",
         name=sentences.step_name,
-        kind=sentences.step_kind,
+        kind=lambda one: sentences.STEP_KINDS[one.kind],
         reward=lambda one: _amount(one.reward),
         running=lambda one: wording.MISSING if one.running is None else wording.paid(one.running),
         notes=sentences.step_state,
@@ -300,30 +298,21 @@ def _in_force(in_force: CreditView | None) -> None:
         return
     by, at = wording.literal(in_force.by), wording.written_minute(in_force.at)
     worth = "" if in_force.reward is None else f", worth {in_force.reward:.3f} of 1"
-    words = f"In force: {wording.literal(in_force.id)}, {_MEANS[in_force.rule]}{worth}; by {by}, {at} UTC."
+    words = f"In force: {wording.literal(in_force.id)}, {_RULES[in_force.rule][1]}{worth}; by {by}, {at} UTC."
     if not in_force.fits:
         words += (
             " **The same rule would give another credit now**: the episode, its runs or its scale changed."
         )
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(words, width="stretch")
-        back = offered_undo(NamedAct(in_force.id, in_force.by))
-        if back is not None:
-            st.button(
-                back,
-                type="tertiary",
-                icon=":material/undo:",
-                key=f"take back {in_force.id}",
-                on_click=actions.take_back,
-                args=(in_force.id,),
-                kwargs={"at": "credit"},
-            )
+        way_back(offered_undo(NamedAct(in_force.id, in_force.by)), in_force.id, at="credit", has_icon=True)
 
 
 def _chosen(in_force: CreditView | None) -> CreditRule:
     begin: CreditRule = "referenced" if in_force is None else in_force.rule
-    rule = choice("Who shares", _WORDS, begin, key=_RULE, bound=False, labelled=True)
-    muted(wording.capital(_MEANS[rule]) + ".")
+    words = {name: label for name, (label, _) in _RULES.items()}
+    rule = choice("Who shares", words, begin, key=_RULE, bound=False, labelled=True)
+    muted(wording.capital(_RULES[rule][1]) + ".")
     return rule
 
 
