@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
+from core.explained.table import Table, count, text
 from core.records.arm import ESTIMATE_ERROR
 from core.records.bill import Spent, bill_of
 from core.records.currency import PICO
@@ -21,6 +22,8 @@ WHICH: Final[Mapping[Which, Words]] = {
     "all": Words("All"),
 }
 OWN_SKILLS: Final = "own skills"
+_CARRIED: Final = "What each session carries of it, about a quarter of the characters; none: no file says"
+_OFFERED: Final = "Sessions that had it on offer"
 
 
 def carried(stored: StoredInventory) -> Sentence:
@@ -161,23 +164,30 @@ def _last(items: Iterable[CarriedItem], year_of_ms: int) -> str:
     return wording.day(max(times), year_of_ms=year_of_ms) if times else "never" if known else wording.MISSING
 
 
-def carried_cells(items: Sequence[CarriedItem], year_of_ms: int) -> dict[str, list[object]]:
-    """Return the table of items as cells of text and numbers."""
-    return {
-        "what": [one.item.kind for one in items],
-        "name": [_name(one.item) for one in items],
-        "from": [wording.plain(group_of(one.item)) for one in items],
-        "state": [one.item.state for one in items],
-        "tokens a session": [one.item.carried for one in items],
-        "a use": [one.item.used for one in items],
-        "on offer": [None if one.use is None else one.use.offered for one in items],
-        "uses": [None if one.use is None else one.use.uses for one in items],
-        "last use": [_last([one], year_of_ms) for one in items],
-        "since": [wording.day(_since(one), year_of_ms=year_of_ms) for one in items],
-        "proposed": [one.proposal or wording.MISSING for one in items],
-        "why": [wording.plain(one.why) for one in items],
-        "agent": [wording.plain(one.item.agent) for one in items],
-    }
+def carried_table(year_of_ms: int) -> Table[CarriedItem]:
+    """Return the table of items."""
+    return Table(
+        what=text("what", lambda one: one.item.kind, width=52),
+        name=text("name", lambda one: _name(one.item), width=200),
+        group=text("from", lambda one: group_of(one.item), width=130),
+        state=text("state", lambda one: one.item.state, width=66),
+        carried=count("tokens", lambda one: one.item.carried, width=58, explained=_CARRIED),
+        used=count("+ a use", lambda one: one.item.used, width=58, explained="What a use adds"),
+        offered=count(
+            "on offer", lambda one: one.use.offered if one.use else None, width=62, explained=_OFFERED
+        ),
+        uses=count("uses", lambda one: one.use.uses if one.use else None, width=48),
+        last=text("last use", lambda one: _last([one], year_of_ms), width=68),
+        since=text(
+            "there since",
+            lambda one: wording.day(_since(one), year_of_ms=year_of_ms),
+            width=78,
+            explained="The file's change, or the first session that shows it",
+        ),
+        proposed=text("proposed", lambda one: one.proposal, width=74),
+        why=text("why", lambda one: one.why, width=380),
+        agent=text("agent", lambda one: one.item.agent, width=90),
+    )
 
 
 def _name(item: InstalledItem) -> str:

@@ -7,25 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
-import pyarrow as pa
 import streamlit as st
 
+from core.explained.table import Field, Table, mean, text
 from core.formats.strict import utc_ms_of
 from core.records.arm import MICRO
 from core.records.run_query import RunSide
 from core.records.sides import ComparedArm, ComparedSides, SideArm, SideRuns
 from core.records.times import DAY_MS
 from dashboard import pages, queries, wording
-from dashboard.reading import cached_figure, reading
+from dashboard.reading import reading
 from dashboard.sentences import compare as sentences
 from dashboard.widgets import address
 from dashboard.widgets.fields import choice, lazy_popover
-from dashboard.widgets.opening import open_one, opening_table
+from dashboard.widgets.opening import open_one, opening_records
 from dashboard.widgets.paging import paging
 from dashboard.widgets.parts import as_table, both_ends, section, small_table
-from dashboard.widgets.tables import arm_name, type_cells, type_column
 from dashboard.wording import Markdown, Words
 
 By = Literal["models", "channels", "spans", "runs"]
@@ -37,7 +36,7 @@ _MOST_ARMS: Final = 10_000
 """Arms that pages beyond the first are cut from; they are compared once."""
 _LARGE: Final = 1_000 * MICRO
 """Amounts from here on have no decimals in a cell."""
-_PHONE: Final = {"type": 48, "arm": 170, "mean A": 70, "mean B": 70}
+_PHONE: Final = {"type": 48, "arm": 170, "mean_a": 70, "mean_b": 70}
 
 
 class NamedSides(NamedTuple):
@@ -182,29 +181,27 @@ def arms(both: ComparedSides, sides: NamedSides) -> None:
         if behind is not None:
             with behind:
                 _shifts(rows)
-    key = "compared arms", sides.a, sides.b, start
-    frame = cached_figure(key, lambda: _arms_frame(rows, (both.a, both.b)))
-    text = st.column_config.TextColumn
-    config: dict[str, Any] = {
-        "type": type_column(),
-        "arm": text("arm", width=254),
-        "mean A": st.column_config.NumberColumn("mean A", format="%.3f", width=72),
-        "mean B": st.column_config.NumberColumn("mean B", format="%.3f", width=72),
-        "in prompts A": text("in prompts A", width=118),
-        "in prompts B": text("in prompts B", width=118),
-        "shift A": text("shift A: α, β", width=SHIFT_PX, help=sentences.SHIFT_HELP),
-        "shift B": text("shift B: α, β", width=SHIFT_PX, help=sentences.SHIFT_HELP),
-    }
-    index = opening_table(
-        frame,
-        config,
+    help_text = sentences.SHIFT_HELP
+    table: Table[ComparedArm] = Table(
+        arm=Field("arm", lambda one: one.arm, "arm", width=254),
+        mean_a=mean("mean A", lambda one: one.a.mean, width=72),
+        mean_b=mean("mean B", lambda one: one.b.mean, width=72),
+        in_a=text("in prompts A", lambda one: _selected(one.a, both.a), width=118),
+        in_b=text("in prompts B", lambda one: _selected(one.b, both.b), width=118),
+        shift_a=text("shift A: α, β", lambda one: shift_cell(one.a), width=SHIFT_PX, explained=help_text),
+        shift_b=text("shift B: α, β", lambda one: shift_cell(one.b), width=SHIFT_PX, explained=help_text),
+    )
+    chosen = opening_records(
+        table,
+        rows,
         _PHONE,
         name="compared arms",
         rest="type",
         alt=f"{wording.things(len(rows), 'arm')} on both sides, by the difference of their means",
+        cache_key=(sides.a, sides.b, start),
     )
-    if index is not None:
-        open_one(pages.ARM, rows[index].arm)
+    if chosen is not None:
+        open_one(pages.ARM, chosen.arm)
     end = start + _PAGE_ARMS
     onward = str(end) if end < n_listed else None
     paging(address.COMPARE_ARMS, onward, at_newest=not start, words=(Words("More arms"), Words("First arms")))
@@ -214,24 +211,6 @@ def _start(n_listed: int) -> int:
     """Return the position of the first arm of the page that the address names; 0 where it names none."""
     start = address.number(address.COMPARE_ARMS, digits=9) or 0
     return start if start % _PAGE_ARMS == 0 and start < n_listed else 0
-
-
-def _arms_frame(rows: Sequence[ComparedArm], sides: tuple[SideRuns, SideRuns]) -> pa.Table:
-    a, b = sides
-    keys = [one.arm for one in rows]
-    return pa.table(
-        {
-            "type": pa.array(type_cells(keys), type=pa.list_(pa.string())),
-            "arm": [arm_name(key) for key in keys],
-            "mean A": [one.a.mean for one in rows],
-            "mean B": [one.b.mean for one in rows],
-            "in prompts A": [_selected(one.a, a) for one in rows],
-            "in prompts B": [_selected(one.b, b) for one in rows],
-            "shift A": [shift_cell(one.a) for one in rows],
-            "shift B": [shift_cell(one.b) for one in rows],
-            "id": [wording.plain(key) for key in keys],
-        }
-    )
 
 
 def _selected(arm: SideArm, side: SideRuns) -> str:

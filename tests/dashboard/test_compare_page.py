@@ -46,7 +46,7 @@ def test_the_title_is_the_conclusion_and_the_tables_are_the_flow_s(open_page: Op
     assert list(table.value["id"]) == [one.arm for one in answer.arms]
     assert list(table.value["mean A"]) == [one.a.mean for one in answer.arms]
     first = answer.arms[0]
-    assert table.value["shift A"][0] == (
+    assert table.value["shift A: α, β"][0] == (
         f"+{first.a.alpha_micro // 10**6}, +{first.a.beta_micro // 10**6}, detector"
     )
     (by_source,) = [one.value for one in unfold(page, "shift by source").dataframe if "source" in one.value]

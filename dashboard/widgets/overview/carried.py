@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-import pyarrow as pa
 import streamlit as st
 
 from core.records.inventory import CarriedItem, StoredInventory
@@ -15,39 +14,13 @@ from dashboard.sentences import carried as sentences
 from dashboard.sentences.carried import WHICH, Which
 from dashboard.widgets.fields import choice
 from dashboard.widgets.parts import RIGHT, command, muted, panel, section, sentence, small, small_table
-from dashboard.widgets.tables import shown_table
+from dashboard.widgets.tables import by_head, config_of, frame_of, shown_table
 from dashboard.wording import Words
 
 SHOWN: Final = "carried"
 GROUP: Final = "carried_from"
 MACHINE: Final = "machine"
-_PHONE: Final = {"name": 150, "tokens a session": 66, "proposed": 84}
-_WIDTHS: Final = {
-    "what": 52,
-    "name": 200,
-    "from": 130,
-    "state": 66,
-    "tokens a session": 58,
-    "a use": 58,
-    "on offer": 62,
-    "uses": 48,
-    "last use": 68,
-    "since": 78,
-    "proposed": 74,
-    "why": 380,
-    "agent": 90,
-}
-_HEADS: Final = {
-    "tokens a session": Words("tokens"),
-    "a use": Words("+ a use"),
-    "since": Words("there since"),
-}
-_HELP: Final = {
-    "tokens a session": "What each session carries of it, about a quarter of the characters; none: no file says",
-    "a use": "What a use adds",
-    "on offer": "Sessions that had it on offer",
-    "since": "The file's change, or the first session that shows it",
-}
+_PHONE: Final = {"name": 150, "carried": 66, "proposed": 84}
 _WORDS: Final = frozenset(("from", "last use", "agent"))
 _NOTHING: Final[dict[Which, Words]] = {
     "unused": Words("Every item that was on offer was used."),
@@ -142,21 +115,13 @@ def _machines() -> None:
 
 
 def _items(chosen: Sequence[CarriedItem], year_of_ms: int) -> None:
-    cells = sentences.carried_cells(chosen, year_of_ms)
-    number, text = st.column_config.NumberColumn, st.column_config.TextColumn
-    numbers = {"tokens a session", "a use", "on offer", "uses"}
-    config: dict[str, Any] = {
-        head: number(_HEADS.get(head, head), width=width, help=_HELP.get(head), format="localized")
-        if head in numbers
-        else text(_HEADS.get(head, head), width=width, help=_HELP.get(head))
-        for head, width in _WIDTHS.items()
-    }
-    if len({*cells["agent"]}) == 1:
-        del cells["agent"]
+    table = sentences.carried_table(year_of_ms)
+    if len({one.item.agent for one in chosen}) == 1:
+        table = table.only(*(name for name in table.fields if name != "agent"))
     shown_table(
-        pa.table({head: pa.array(column) for head, column in cells.items()}),
-        config,
-        _PHONE,
+        frame_of(table, chosen),
+        config_of(table),
+        by_head(table, _PHONE),
         key=f"carried table {len(chosen)}",
         alt=f"{wording.things(len(chosen), 'item')} that agents carry, the dearest without use first",
         hidden="",
