@@ -64,15 +64,7 @@ def _draw(last: Result, onward: tuple[Page, Words] | None) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="result of the act"):
         st.markdown(f"{icon}&ensp;{flash.text}", width="content")
         if flash.act is not None and not flash.failed:
-            st.button(
-                "Undo",
-                type="tertiary",
-                icon=":material/undo:",
-                key=f"undo result {flash.act}",
-                on_click=actions.take_back,
-                args=(flash.act,),
-                kwargs={"at": last.at},
-            )
+            way_back(Words("Undo"), flash.act, at=last.at, has_icon=True, key="undo result")
         if onward is not None and not flash.failed:
             link(*onward)
 
@@ -109,17 +101,26 @@ def offered_undo(act: Act) -> UndoLabel | None:
 
 
 def way_back(
-    label: Markdown | None, act: str, *, again: bool = False, at: str = "", beside_result: bool = False
+    label: Markdown | None,
+    act: str,
+    *,
+    again: bool = False,
+    at: str = "",
+    beside_result: bool = False,
+    has_icon: bool = False,
+    key: str = "take back",
+    shortcut: str | None = None,
 ) -> None:
-    """Draw the button that undoes or redoes an act, with its icon ``beside_result``; nothing without a ``label``."""
+    """Draw the button that undoes or redoes an act, framed ``beside_result``; nothing without a ``label``."""
     if label is None:
         return
     icon = ":material/redo:" if again else ":material/undo:"
     st.button(
         label,
         type="secondary" if beside_result else "tertiary",
-        icon=icon if beside_result else None,
-        key=f"take back {'sent ' if beside_result else ''}{act}",
+        icon=icon if beside_result or has_icon else None,
+        shortcut=shortcut,
+        key=f"{'take back sent' if beside_result else key} {act}",
         on_click=actions.take_back,
         args=(act,),
         kwargs={"again": again, "at": at},
@@ -137,14 +138,9 @@ def record_history(
 ) -> None:
     """Draw described acts with Undo or Redo last, as far as this person may, and below them the result of a click."""
     year, back = reading().frame.last_at_ms, undoing(acts, key)
-    record_table(
-        table, rows, key=key, alt=alt, phone=phone, year_of_ms=year, labels=_offers(acts), on_click=back
-    )
+    offers = [offered_undo(act) or "" for act in acts]
+    record_table(table, rows, key=key, alt=alt, phone=phone, year_of_ms=year, labels=offers, on_click=back)
     result(key)
-
-
-def _offers(acts: Sequence[Act]) -> list[str]:
-    return [offered_undo(act) or "" for act in acts]
 
 
 def undoing(acts: Sequence[Act | None], at: str) -> Callable[[int], None]:

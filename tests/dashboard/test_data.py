@@ -160,9 +160,9 @@ def test_undo_is_shown_before_it_is_done(open_page: Open, context: Context, data
     check(page)
     assert any("−2 runs" in text and "−2 pulls" in text for text in texts(page))
     assert queries.posteriors(context) == before, "a rehearsal leaves nothing behind"
-    page.button(key="take import-1").click().run()
+    page.button(key="take back sent import-1").click().run()
     assert queries.posteriors(context) == []
-    assert page.button(key="take import-1").label == "Redo import-1"
+    assert page.button(key="take back sent import-1").label == "Redo import-1"
     assert any("material/check_circle" in text and "Undone." in text for text in texts(page))
     shown = queries.preview_undo(context, "import-1", again=True)
     assert (shown.n_runs, shown.n_pulls) == ((0, 2), (0, 2))

@@ -15,12 +15,12 @@ from core.flows.upload import ReceivedFile
 from core.formats import FORMATS
 from core.records.parameters import TakingOptions
 from core.records.run import Phase, Unit
-from dashboard import actions, pages, queries, uploads, wording
+from dashboard import pages, queries, uploads, wording
 from dashboard.reading import reading
 from dashboard.sentences import data as sentences
 from dashboard.widgets.fields import in_use
 from dashboard.widgets.parts import as_table, command, link, muted, panel, section, small, small_table
-from dashboard.widgets.results import offered_undo, result
+from dashboard.widgets.results import offered_undo, result, way_back
 from dashboard.widgets.tables import ACT_PX, frame_of, record_table
 from dashboard.wording import Words
 
@@ -112,6 +112,7 @@ def _options(
     keys = ("import format", "import unit", "import phase", tools_key, *_TAKING)
     if not behind.open and not in_use(*keys):
         return None, None, None, None, {}
+    choose = partial(st.segmented_control, format_func=str.capitalize, disabled=disabled)
     with behind:
         left, right = st.columns(2, gap="small")
         with left:
@@ -123,12 +124,10 @@ def _options(
                 key="import format",
                 disabled=disabled,
             )
-            unit = st.segmented_control(
+            unit = choose(
                 "A run is",
                 _UNITS,
-                format_func=str.capitalize,
                 key="import unit",
-                disabled=disabled,
                 help="Of benchmark records: each turn, or the whole record. None chosen: as the format has it.",
             )
         with right:
@@ -138,12 +137,10 @@ def _options(
                 key=tools_key,
                 disabled=disabled,
             )
-            phase = st.segmented_control(
+            phase = choose(
                 "Phase of these runs",
                 _PHASES,
-                format_func=str.capitalize,
                 key="import phase",
-                disabled=disabled,
                 help="Passive: recorded, nothing is learned. None chosen: as the learner is set.",
             )
         taking = {
@@ -268,14 +265,8 @@ def _undoing(one: PastImport) -> None:
     if verb is None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.button(
-            f"{verb} {wording.literal(one.id)}",
-            icon=":material/redo:" if one.undone else ":material/undo:",
-            key=f"take {one.id}",
-            on_click=actions.take_back,
-            args=(one.id,),
-            kwargs={"again": one.undone, "at": _UNDONE},
-        )
+        words = f"{verb} {wording.literal(one.id)}"
+        way_back(words, one.id, again=one.undone, at=_UNDONE, beside_result=True)
         shows_effect = st.toggle(f"Show what {verb.lower()} would change", key=f"rehearse {one.id}")
     result(_UNDONE)
     if shows_effect:

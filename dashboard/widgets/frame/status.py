@@ -28,6 +28,7 @@ from dashboard.widgets.fields import in_use, popover
 from dashboard.widgets.frame.window import compact, is_narrow, presenting
 from dashboard.widgets.keys import UNDO
 from dashboard.widgets.parts import link
+from dashboard.widgets.results import way_back
 from dashboard.wording import Markdown, Words
 
 _EVERY_S: Final = 10
@@ -111,15 +112,7 @@ def undo_last() -> None:
     if act is None or reading().presenting:
         return
     kind = act.rsplit("-", 1)[0].replace("-", " ")
-    st.button(
-        f"Undo {wording.literal(kind)}",
-        type="tertiary",
-        icon=":material/undo:",
-        shortcut=UNDO,
-        key=f"undo last {act}",
-        on_click=actions.take_back,
-        args=(act,),
-    )
+    way_back(f"Undo {wording.literal(kind)}", act, has_icon=True, key="undo last", shortcut=UNDO)
 
 
 def role_badge(context: Context, frame: Frame, behind: PopoverContainer | None = None) -> None:
