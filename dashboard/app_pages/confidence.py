@@ -11,16 +11,7 @@ from dashboard.reading import pictured_once, reading
 from dashboard.sentences import confidence as sentences
 from dashboard.widgets import confidence
 from dashboard.widgets.charts import band_legend, chart, type_legend
-from dashboard.widgets.parts import (
-    how_it_is_computed,
-    muted,
-    no_arms,
-    panel,
-    section,
-    sentence,
-    small_table,
-    to_arrow,
-)
+from dashboard.widgets.parts import how_it_is_computed, muted, no_arms, panel, section, sentence, table_once
 
 
 def page() -> None:
@@ -53,8 +44,8 @@ def page() -> None:
             muted(sentences.wider(known))
         with panel("Bands as measured"):
             section("Bands as measured", "width of the exact 95% interval")
-            measured = pictured_once("bands measured", lambda: to_arrow(sentences.bands_measured(known)))
-            small_table(measured, alt="Bands with their measured and documented widths")
+            alt = "Bands with their measured and documented widths"
+            table_once("bands measured", lambda: sentences.bands_measured(known), alt=alt)
         with panel("Unread observations"):
             confidence.unread()
     how_it_is_computed("savings", "pulls")

@@ -8,22 +8,13 @@ from core.maths.statistics.savings import Savings
 from dashboard import queries, wording
 from dashboard.figures.distributions import distributions
 from dashboard.figures.strata import strata
-from dashboard.reading import pictured_once, reading
+from dashboard.reading import reading
 from dashboard.sentences import achieved
 from dashboard.sentences import gain as gain_sentences
 from dashboard.sentences import savings as sentences
-from dashboard.widgets import savings
+from dashboard.widgets import parts, savings
 from dashboard.widgets.charts import pictured
-from dashboard.widgets.parts import (
-    how_it_is_computed,
-    muted,
-    panel,
-    paragraphs,
-    section,
-    sentence,
-    small_table,
-    to_arrow,
-)
+from dashboard.widgets.parts import muted, panel, paragraphs, section, sentence, table_once
 
 
 def page() -> None:
@@ -50,14 +41,15 @@ def page() -> None:
     left, right = st.columns([7, 5], gap="large")
     with left, panel("Baseline against selected"):
         section("Baseline against selected", "difference: selected minus baseline, at the same mix")
-        both = pictured_once(
-            "groups compared", lambda: to_arrow(sentences.comparison_table(saved, wording.literal))
+        table_once(
+            "groups compared",
+            lambda: sentences.comparison_table(saved, wording.literal),
+            alt="Tokens, duration and errors of both groups",
         )
-        small_table(both, alt="Tokens, duration and errors of both groups")
     with right, panel("What was left out"):
         section("What was left out, and why")
-        out = pictured_once("runs left out", lambda: to_arrow(sentences.left_out_table(saved)))
-        small_table(out, alt="Runs that take no part in the comparison, and why")
+        alt = "Runs that take no part in the comparison, and why"
+        table_once("runs left out", lambda: sentences.left_out_table(saved), alt=alt)
     if len(saved.by_model) > 1 or len(saved.by_channel) > 1:
         with panel("By model and channel"):
             savings.by_part(saved)
@@ -72,7 +64,8 @@ def page() -> None:
     if saved.policies[1:]:
         with panel("Policies before"):
             section("Policies before", "an act on settings that select, or another limit, begins a policy")
-            small_table(achieved.policies_table(saved.policies), alt="Earlier policies and what they saved")
+            alt = "Earlier policies and what they saved"
+            table_once("policies before", lambda: achieved.policies_table(saved.policies), alt=alt)
     with panel("How it is computed"), st.expander("How it is computed", icon=":material/functions:"):
         _fold(saved)
 
@@ -89,13 +82,13 @@ def _fold(saved: Savings) -> None:
         muted(line)
     note = "95% intervals for one look; dotted line: mean run"
     pictured("strata", "Savings, counted in three ways", note, strata, saved)
-    ways = pictured_once("ways of counting", lambda: to_arrow(sentences.counting_table(saved)))
-    small_table(ways, alt="Tokens of both groups, counted in three ways")
+    alt = "Tokens of both groups, counted in three ways"
+    table_once("ways of counting", lambda: sentences.counting_table(saved), alt=alt)
     muted(sentences.counting_note(saved))
     muted(sentences.source_formula(saved.overall))
     muted(sentences.share_test(saved))
     muted(gain_sentences.method(saved.overall))
-    how_it_is_computed("savings", "proven")
+    parts.how_it_is_computed("savings", "proven")
 
 
 page()

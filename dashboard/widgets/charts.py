@@ -13,12 +13,11 @@ import streamlit as st
 from core.records.arm import BANDS
 from core.records.run_page import RunRow
 from dashboard import reading, wording
-from dashboard.figures import theme
 from dashboard.figures.chart import Chart
 from dashboard.figures.heatmap import CLASS_MARKS
 from dashboard.figures.theme import Tokens
 from dashboard.widgets import address
-from dashboard.widgets.opening import fresh, opened
+from dashboard.widgets.opening import fresh, opened, plot
 from dashboard.widgets.parts import section
 from dashboard.wording import Markdown, Words
 
@@ -28,7 +27,7 @@ _LAST_DAY: Final = 2_900_000
 
 def chart(shown: Chart, *, key: str) -> None:
     """Show a figure over the full width of its column."""
-    st.plotly_chart(shown.figure, theme=None, config=dict(theme.CONFIG), alt=shown.alt, key=key)
+    plot(shown, key=key)
 
 
 def pictured(
@@ -52,15 +51,7 @@ def time_chart(shown: Chart, *, key: str) -> None:
         chart(shown, key=key)
         return
     now = fresh(key)
-    st.plotly_chart(
-        shown.figure,
-        theme=None,
-        config=dict(theme.CONFIG),
-        alt=shown.alt,
-        key=now,
-        on_select=partial(_to_span, now),
-        selection_mode="box",
-    )
+    plot(shown, key=now, on_select=partial(_to_span, now), selection_mode="box")
 
 
 def _to_span(key: str) -> None:

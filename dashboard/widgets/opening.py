@@ -43,29 +43,27 @@ def opened() -> None:
 
 def arm_chart(shown: Chart, arms: Sequence[str], *, key: str) -> None:
     """Draw a figure whose points carry the places of arms; a click on one opens it."""
-    index = clicked_point(_clickable(shown, key))
+    index = _point(shown, key)
     if index is not None and 0 <= index < len(arms):
         open_one(pages.ARM, arms[index])
 
 
 def run_chart(shown: Chart, rows: Sequence[RunRow], *, key: str) -> None:
     """Draw a figure whose points carry the numbers of runs; a click on one opens it."""
-    number = clicked_point(_clickable(shown, key))
+    number = _point(shown, key)
     uid = next((row.uid for row in rows if row.run_no == number), None)
     if uid is not None:
         open_one(pages.RUN, uid)
 
 
-def _clickable(shown: Chart, key: str) -> Any:  # noqa: ANN401 - Streamlit's own kind
-    return st.plotly_chart(
-        shown.figure,
-        theme=None,
-        config=dict(theme.CONFIG),
-        alt=shown.alt,
-        key=fresh(key),
-        on_select="rerun",
-        selection_mode="points",
-    )
+def _point(shown: Chart, key: str) -> int | None:
+    return clicked_point(plot(shown, key=fresh(key), on_select="rerun", selection_mode="points"))
+
+
+def plot(shown: Chart, *, key: str, **more: Any) -> Any:  # noqa: ANN401 - as `st.plotly_chart` has it
+    """Draw a figure over the full width of its column, and return what was selected."""
+    config = dict(theme.CONFIG)
+    return st.plotly_chart(shown.figure, theme=None, config=config, alt=shown.alt, key=key, **more)
 
 
 def clicked_point(event: Any) -> int | None:  # noqa: ANN401 - Streamlit's own kind
