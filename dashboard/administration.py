@@ -17,7 +17,6 @@ from core.doors.terminal import json_document, row_lines
 from core.flows import audit as audits
 from core.flows import members as people
 from core.flows import tokens as token_flows
-from core.flows.context import Context
 from core.records.actor import PersonRole
 from core.records.audit import AuditFilter, AuditPage, Denial, DenialPage
 from core.records.member import MemberAnswer, MemberRow
@@ -57,16 +56,6 @@ class Change:
     learner: str | None = None
 
 
-def foreseen(change: Change) -> MemberAnswer:
-    """Return the effects of a change on a member without writing; raises the errors of the change."""
-    return _changed(reading().context.for_rehearsal(), change)
-
-
-def carry_out(change: Change) -> MemberAnswer:
-    """Change a member."""
-    return _changed(reading().context, change)
-
-
 def take_back(was: MemberRow | None, now: MemberRow) -> MemberAnswer:
     """Restore a member to ``was``, the state before a change; None removes a new member.
 
@@ -80,7 +69,10 @@ def take_back(was: MemberRow | None, now: MemberRow) -> MemberAnswer:
     )
 
 
-def _changed(context: Context, change: Change) -> MemberAnswer:
+def change_member(change: Change, *, rehearses: bool = False) -> MemberAnswer:
+    """Change a member; a rehearsal returns the effects, or raises the errors, without writing."""
+    here = reading().context
+    context = here.for_rehearsal() if rehearses else here
     match change.doing:
         case "let in" if change.subject:
             return people.add_member(

@@ -79,17 +79,8 @@ def make_training(query: TrainingQuery) -> None:
     tried("No training file was made.", act, at="training")
 
 
-def ready_export(format: ExportFormat) -> Ready[BundleAnswer] | None:
-    """Return the session's export of this learner in a format, if it made one."""
-    return _ready(EXPORT, format)
-
-
-def ready_training(query: TrainingQuery) -> Ready[TrainingAnswer] | None:
-    """Return the session's training file of this learner for a query, if it made one."""
-    return _ready(TRAINING, query)
-
-
-def _ready(kind: str, form: object) -> Ready[Any] | None:
+def ready(kind: str, form: object) -> Ready[Any] | None:
+    """Return the session's file of this learner of a kind, `EXPORT` or `TRAINING`, if it made one of this form."""
     ready: Ready[Any] | None = st.session_state.get(kind)
     is_of_this = ready is not None and ready.answer.manifest.learner == reading().context.learner
     return ready if ready is not None and is_of_this and ready.form == form else None

@@ -85,31 +85,14 @@ def fields(rows: Sequence[MemberRow]) -> Change | Words:
 
 
 def _let_in(rows: Sequence[MemberRow]) -> Change | Words:
-    name = st.text_input(
-        "Name, as colleagues write it",
-        key=key("name"),
-        max_chars=MAX_MEMBER_CHARS,
-        placeholder="optional with an e-mail"
-        if st.session_state.get(key("known"), "email") == "email"
-        else "Kim Doe",
-        autocomplete="off",
-    ).strip()
+    optional = st.session_state.get(key("known"), "email") == "email"
+    example = "optional with an e-mail" if optional else "Kim Doe"
+    name = _typed("Name, as colleagues write it", "name", example, most=MAX_MEMBER_CHARS)
     known = choice("Known there by", _KNOWN_WORDS, "email", key=key("known"), bound=False, labelled=True)
     if known == "email":
-        typed = st.text_input(
-            "E-mail, which the provider has verified",
-            key=key("email"),
-            max_chars=MAX_IDENTITY_CHARS,
-            placeholder="kim@example.com",
-            autocomplete="off",
-        ).strip()
+        typed = _typed("E-mail, which the provider has verified", "email", "kim@example.com")
     else:
-        typed = st.text_input(
-            "Subject, its id for the person (sub)",
-            key=key("subject"),
-            max_chars=MAX_IDENTITY_CHARS,
-            autocomplete="off",
-        ).strip()
+        typed = _typed("Subject, its id for the person (sub)", "subject")
     issuer = _issuer(rows)
     first: PersonRole = "viewer" if any(sentences.governs(one) for one in rows) else "operator"
     role, learner = _role(first), _learner_field()
@@ -139,14 +122,13 @@ def _issuer(rows: Sequence[MemberRow]) -> str:
     known = (*(one.issuer for one in rows[-1:]), *(() if here is None else here.issuers))
     st.session_state.setdefault(key("issuer"), known[0] if known else "")
     with st.expander("Identity provider", expanded=not known, key=key("provider")):
-        issuer = st.text_input(
-            "Issuer, as the identity provider calls itself (iss)",
-            key=key("issuer"),
-            max_chars=MAX_IDENTITY_CHARS,
-            placeholder="https://id.example.com",
-            autocomplete="off",
-        )
-    return issuer.strip()
+        label = Words("Issuer, as the identity provider calls itself (iss)")
+        return _typed(label, "issuer", "https://id.example.com")
+
+
+def _typed(label: Words, field: str, example: str | None = None, *, most: int = MAX_IDENTITY_CHARS) -> str:
+    text = st.text_input(label, key=key(field), max_chars=most, placeholder=example, autocomplete="off")
+    return text.strip()
 
 
 def _of_member(doing: Doing, rows: Sequence[MemberRow]) -> Change | Words:
@@ -206,7 +188,7 @@ def what_it_does(change: Change | Words, rows: Sequence[MemberRow]) -> None:
         return
     with st.container(border=True):
         try:
-            answer = administration.foreseen(change)
+            answer = administration.change_member(change, rehearses=True)
         except ArmscopeError as problem:
             st.markdown(f":red[:material/error:] {wording.literal(str(problem))}")
             return
@@ -251,12 +233,12 @@ def _carry_out(change: Change, was: MemberRow | None, revoked: tuple[str, ...]) 
     """Do what was foreseen; not where more would end with it than was confirmed."""
 
     def act() -> Flash:
-        now_revoked = administration.foreseen(change).revoked
+        now_revoked = administration.change_member(change, rehearses=True).revoked
         if set(now_revoked) - set(revoked):
             return Flash(
                 text="Nothing was changed: a token was made meanwhile that would end too.", failed=True
             )
-        answer = administration.carry_out(change)
+        answer = administration.change_member(change)
         st.session_state[_LAST] = None if change.doing == "sign out" else _Done(was, answer)
         st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
         if change.doing == "sign out":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Final, Literal, TypeVar
@@ -11,7 +11,7 @@ import streamlit as st
 
 from core.errors import Denied
 from core.explained.machine import PACKED
-from core.flows.bundle import BundleAnswer, Manifest
+from core.flows.bundle import BundleAnswer
 from core.records.limits import MAX_LABEL_CHARS
 from core.records.parameters import ExportFormat
 from core.records.status import left_out_words
@@ -27,6 +27,7 @@ from dashboard.widgets.tables import frame_of
 from dashboard.wording import Markdown, Words
 
 _Format = TypeVar("_Format", ExportFormat, TrainingFormat)
+_Form = TypeVar("_Form", ExportFormat, TrainingQuery)
 _ZIP: Final = ".zip"
 
 # Export
@@ -122,17 +123,19 @@ def save(label: Markdown, path: Path, key: str, type: Literal["primary", "second
 def export_form() -> None:
     """Draw format and button; then the file with its manifest, to be saved."""
     format_name = chosen_format("Format", EXPORT_WORDS, default="jsonl", key=_EXPORT_FORMAT)
-    st.button(
-        "Make the export",
-        icon=":material/inventory_2:",
-        key="make export",
-        on_click=downloads.make_export,
-        args=(format_name,),
-    )
-    refusal("export")
-    ready = downloads.ready_export(format_name)
+    _make_button("export", ":material/inventory_2:", downloads.make_export, format_name, at="export")
+    ready = downloads.ready(downloads.EXPORT, format_name)
     if ready is not None:
         _export_download(ready)
+
+
+def _make_button(what: Words, icon: str, make: Callable[[_Form], None], form: _Form, *, at: str) -> None:
+    st.button(f"Make the {what}", icon=icon, key=f"make {at}", on_click=make, args=(form,))
+    refusal(at)
+
+
+def _delete_button(label: Words, kind: str, *, key: str) -> None:
+    st.button(label, type="tertiary", key=key, on_click=downloads.drop, args=(kind,))
 
 
 def _export_download(ready: downloads.Ready[BundleAnswer]) -> None:
@@ -154,19 +157,13 @@ def _export_download(ready: downloads.Ready[BundleAnswer]) -> None:
         behind = lazy_popover("Manifest", key="manifest")
         if behind is not None:
             with behind:
-                _files(manifest)
-        st.button(
-            "Delete the zip",
-            type="tertiary",
-            key="drop export",
-            on_click=downloads.drop,
-            args=(downloads.EXPORT,),
-        )
-
-
-def _files(manifest: Manifest) -> None:
-    as_table(frame_of(PACKED, manifest.files), alt="Files of the export with their hashes")
-    st.markdown(small("The zip also has the learner, the time, the counts, the settings, and these hashes."))
+                as_table(frame_of(PACKED, manifest.files), alt="Files of the export with their hashes")
+                st.markdown(
+                    small(
+                        "The zip also has the learner, the time, the counts, the settings, and these hashes."
+                    )
+                )
+        _delete_button("Delete the zip", downloads.EXPORT, key="drop export")
 
 
 def training_form() -> None:
@@ -175,15 +172,9 @@ def training_form() -> None:
         "Format to train on", TRAINING_WORDS, default="sft_jsonl", key=_TRAINING_FORMAT
     )
     query = _more(format_name)
-    st.button(
-        "Make the training file",
-        icon=":material/model_training:",
-        key="make training",
-        on_click=downloads.make_training,
-        args=(query,),
-    )
-    refusal("training")
-    ready = downloads.ready_training(query)
+    icon = ":material/model_training:"
+    _make_button("training file", icon, downloads.make_training, query, at="training")
+    ready = downloads.ready(downloads.TRAINING, query)
     if ready is not None:
         _training_download(ready)
 
@@ -265,13 +256,7 @@ def _training_download(ready: downloads.Ready[TrainingAnswer]) -> None:
         save(
             "Save the manifest", Path(ready.answer.manifest_file or ""), "save training manifest", "secondary"
         )
-        st.button(
-            "Delete both files",
-            type="tertiary",
-            key="drop training",
-            on_click=downloads.drop,
-            args=(downloads.TRAINING,),
-        )
+        _delete_button("Delete both files", downloads.TRAINING, key="drop training")
 
 
 def _in_the_way(manifest: TrainingManifest) -> None:
