@@ -14,7 +14,6 @@ from core.settings import base_path
 
 PACKAGE: Final = Path(__file__).resolve().parent
 _BESIDE_SOURCES: Final = PACKAGE.parent / ".streamlit" / "config.toml"
-_IN_WHEEL: Final = PACKAGE / "config.toml"
 
 STREAMLITS: Final = frozenset(
     ("_stcore", "app", "auth", "component", "favicon.png", "media", "oauth2callback", "static")
@@ -24,18 +23,14 @@ STREAMLITS: Final = frozenset(
 Option = str | int | float | bool | list[str] | list[int]
 
 
-def config_file() -> Path:
-    """Return the configuration file of this installation."""
-    return _BESIDE_SOURCES if _BESIDE_SOURCES.is_file() else _IN_WHEEL
-
-
 def options() -> dict[str, Option]:
     """Return every setting under its full dotted name.
 
     >>> options()["runner.magicEnabled"], options()["theme.dark.backgroundColor"]
     (False, '#0F1318')
     """
-    with config_file().open("rb") as file:
+    path = _BESIDE_SOURCES if _BESIDE_SOURCES.is_file() else PACKAGE / "config.toml"  # in a wheel
+    with path.open("rb") as file:
         return flatten(tomllib.load(file))
 
 

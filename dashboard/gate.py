@@ -114,7 +114,8 @@ class Gate:
             start = RedirectResponse(f"{self._sign_in.path}/", status_code=303)
             return start if is_sign_in else _to_requested(scope, self._sign_in.path)
         if is_sign_in or (scope["type"] == "http" and is_for_people(scope)):
-            return _wanting(scope, self._page(state, session, 200 if is_sign_in else 401))
+            message = next_step(state, session, session_ms())
+            return _wanting(scope, self._way_in(message, session, 200 if is_sign_in else 401))
         return PlainTextResponse("Sign in first.\n", status_code=401)
 
     def _presented(self, cookies: Mapping[str, str]) -> Presented:
@@ -132,9 +133,6 @@ class Gate:
         claims = json.loads(decoded)
         is_ours = claims.get("origin") == self._sign_in.origin and claims.get("is_logged_in") is True
         return Presented(session_of(claims) if is_ours else None)
-
-    def _page(self, state: SignInState, session: Session | None, status: int) -> Response:
-        return self._way_in(next_step(state, session, session_ms()), session, status)
 
     def _way_in(self, message: SignInMessage, session: Session | None, status: int) -> Response:
         path = self._sign_in.path

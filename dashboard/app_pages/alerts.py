@@ -36,10 +36,17 @@ def webhooks(rows: Sequence[WebhookRow]) -> None:
 def latest(rows: Sequence[AlertRow]) -> None:
     """Draw the latest alerts."""
     section("Alerts", "newest first")
-    if rows:
-        _table(rows)
-    else:
+    if not rows:
         muted("No alert yet. Alarms are looked for while a webhook is here.")
+        return
+    year = reading().frame.last_at_ms
+    shown = people.ALERTS.only("raised", "kind", "count", "learner", "state").but(
+        kind=sentences.condition,
+        count=sentences.size,
+        state=lambda one: sentences.state(one, year_of_ms=year),
+    )
+    alt = "The latest alerts, newest first"
+    record_table(shown, rows, key="alerts", alt=alt, phone=_PHONE, year_of_ms=year)
 
 
 def _webhook(one: WebhookRow) -> None:
@@ -92,17 +99,6 @@ def _add() -> None:
     if actions.add_webhook(url, private=bool(st.session_state.get(_PRIVATE)), opened_at=st.context.url):
         st.session_state[_URL] = ""
         st.session_state[_PRIVATE] = False
-
-
-def _table(rows: Sequence[AlertRow]) -> None:
-    year = reading().frame.last_at_ms
-    shown = people.ALERTS.only("raised", "kind", "count", "learner", "state").but(
-        kind=sentences.condition,
-        count=sentences.size,
-        state=lambda one: sentences.state(one, year_of_ms=year),
-    )
-    alt = "The latest alerts, newest first"
-    record_table(shown, rows, key="alerts", alt=alt, phone=_PHONE, year_of_ms=year)
 
 
 def page() -> None:

@@ -72,7 +72,7 @@ def _steps(overview: Overview) -> tuple[Step, ...]:
             label="Its runs",
             more={address.RUNS_ARM: arm},
         ),
-        _judging(arm, _open_queue()),
+        _judging(arm),
         Step(
             words=f"Start {repaired} again: the table shows what would change.",
             page=pages.RESET,
@@ -87,14 +87,10 @@ def _steps(overview: Overview) -> tuple[Step, ...]:
     )
 
 
-def _open_queue() -> str | None:
-    """Return the newest queue that has something left for who is here."""
-    if not reading().context.may(pages.REVIEW.needs):
-        return None
-    return next((row.progress.queue for row in reviews.all_queues() if row.progress.left_for_me), None)
-
-
-def _judging(arm: str, queue: str | None) -> Step:
+def _judging(arm: str) -> Step:
+    """Return the step to the newest queue that has something left for who is here, else to the reward form."""
+    queues = reviews.all_queues() if reading().context.may(pages.REVIEW.needs) else ()
+    queue = next((row.progress.queue for row in queues if row.progress.left_for_me), None)
     if queue is not None:
         return Step(
             words="Judge three items by keyboard: a digit chooses, Ctrl + Enter sends and goes on.",

@@ -300,7 +300,9 @@ def _beliefs(facts: Facts) -> Section:
         ),
         figures=(
             _figure(
-                _densities_of(len(chosen)),
+                "Density of 1 arm"
+                if len(chosen) == 1
+                else f"Densities of {len(chosen)} arms: those that need a look, then the most used",
                 lambda narrow: densities(chosen, others, LOOK, compact=narrow, n_others=int(rest.sum())),
             ),
         ),
@@ -320,12 +322,6 @@ def _with_judgements(listed: Sequence[ArmRow], facts: Facts) -> Table:
         fields["chance"].head: [EXCLUDED if is_excluded(one) else chance_words(one.chance) for one in judged],
         "its standard error": [inclusion_sentences.error_words(one.chance_error) for one in judged],
     }
-
-
-def _densities_of(n_arms: int) -> str:
-    if n_arms == 1:
-        return "Density of 1 arm"
-    return f"Densities of {wording.things(n_arms, 'arm')}: those that need a look, then the most used"
 
 
 def _confidence(facts: Facts) -> Section:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Final
 
 from core import explained
@@ -22,13 +21,11 @@ from dashboard.sentences.judgement import pulls
 from dashboard.sentences.settings import setting_value
 from dashboard.wording import Markdown, Words
 
-_REASONS_OUT: Final[Mapping[Reason | None, str]] = MappingProxyType(
-    {
-        "k": "enough arms were in",
-        "budget": "the budget had no room for it",
-        "excluded": explained.EXCLUDED,
-    }
-)
+_REASONS_OUT: Final[Mapping[Reason | None, str]] = {
+    "k": "enough arms were in",
+    "budget": "the budget had no room for it",
+    "excluded": explained.EXCLUDED,
+}
 _VALUE_CHARS: Final = 40
 _CELL_CHARS: Final = 48
 _SOURCES: Final[dict[Kind, str]] = {

@@ -100,11 +100,6 @@ def to_reach(known: Confidence, index: int) -> str:
     return f"{wording.count(needed)} more → {wording.BAND_WORDS[band]}"
 
 
-def to_explore(known: Confidence, index: int) -> str:
-    """Return what an arm needs to be explored."""
-    return f"{wording.count(known.min_pulls - int(known.pulls[index]))} more → explored"
-
-
 def to_narrow(needed: Ints, index: int) -> str:
     """Return what an arm needs for the requested width."""
     n = int(needed[index])

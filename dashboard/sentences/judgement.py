@@ -214,13 +214,10 @@ def _worth(one: Judgement, token_cost: int | None) -> Sentence:
         )
     even = f"Its break-even is use in {explained.of_hundred(one.break_even)} of 100 runs, at{cost or ' its cost'}"
     between = f"its interval is {interval(one)}"
-    match one.name:
-        case "worth":
-            return composed("It ", Phrase("earns its place"), f". {even}; {between}.")
-        case "not_worth":
-            return composed("It ", Phrase("does not earn its place"), f". {even}; {between}.")
-        case _:
-            return composed("Its place ", Phrase("is undecided"), f". {even}; {between}.")
+    if one.name not in {"worth", "not_worth"}:
+        return composed("Its place ", Phrase("is undecided"), f". {even}; {between}.")
+    earns = Phrase("earns its place" if one.name == "worth" else "does not earn its place")
+    return composed("It ", earns, f". {even}; {between}.")
 
 
 def interval(one: Judgement) -> Words:

@@ -55,12 +55,6 @@ def governs(one: MemberRow) -> bool:
     return is_in(one) and Grant(role="operator") in one.roles
 
 
-def last_operator(rows: Sequence[MemberRow]) -> MemberRow | None:
-    """Return the one operator of all learners who must stay, where there is one only."""
-    operators = [one for one in rows if governs(one)]
-    return operators[0] if len(operators) == 1 else None
-
-
 def roles(grants: Collection[Grant]) -> str:
     """Return roles as plain text.
 
@@ -82,7 +76,8 @@ def state(one: MemberRow, rows: Sequence[MemberRow], now_ms: int) -> str:
     if one.subject is None:
         until = wording.day(one.invited_until_ms, year_of_ms=now_ms)
         return f"invited until {until}" if is_invited(one, now_ms) else "invitation is over"
-    return "may sign in, the last operator" if one == last_operator(rows) else "may sign in"
+    is_last = [one] == [other for other in rows if governs(other)]
+    return "may sign in, the last operator" if is_last else "may sign in"
 
 
 def effects(was: MemberRow | None, now: MemberRow) -> list[Markdown]:

@@ -413,6 +413,13 @@ def movers_table(shown: SettingsPreview, look: Tokens) -> dict[str, list[object]
     order = moving[np.argsort(-(np.nan_to_num(chance) + mean)[moving], kind="stable")][:SHOWN_MOVERS].tolist()
     if not order:
         return {}
+    chances = [
+        [chance_words(float(chance[at]), float(error[at])) for at in order]
+        for chance, error in (
+            (shown.chance_before, shown.error_before),
+            (shown.chance_after, shown.error_after),
+        )
+    ]
     cells: dict[str, list[object]] = {
         "arm": [
             f"{wording.chip(columns.types[at], look.types[columns.types[at]].streamlit)} "
@@ -420,22 +427,14 @@ def movers_table(shown: SettingsPreview, look: Tokens) -> dict[str, list[object]
             for at in order
         ],
         "chance of inclusion": [
-            _chance_change(
-                chance_words(float(shown.chance_before[at]), float(shown.error_before[at])),
-                chance_words(float(shown.chance_after[at]), float(shown.error_after[at])),
-            )
-            for at in order
+            chance if chance == NOT_OFFERED else f"{chance} → {after}"  # one not offered lately has neither
+            for chance, after in zip(chances[0], chances[1], strict=True)
         ],
     }
     if mean.any():
         pairs = (shown.summary_before.mean, shown.summary_after.mean)
         cells["mean"] = [" → ".join(wording.means(*(float(one[at]) for one in pairs))) for at in order]
     return cells
-
-
-def _chance_change(before: str, after: str) -> str:
-    """Return two chances of inclusion; an arm that was not offered lately has neither."""
-    return before if before == NOT_OFFERED else f"{before} → {after}"
 
 
 def priors_of(value: Priors) -> dict[str, tuple[float, float]]:

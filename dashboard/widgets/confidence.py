@@ -25,6 +25,11 @@ NARROW: Final = 0.2
 
 Need = Literal["next band", "given width", "under-explored"]
 NEEDS: Final[tuple[Need, ...]] = ("next band", "given width", "under-explored")
+_TITLES: Final[dict[Need, Words]] = {
+    "next band": Words("Needed for the next band"),
+    "given width": Words("Needed for a given width"),
+    "under-explored": Words("Under-explored arms"),
+}
 _HEADS: Final[dict[Need, str]] = {
     "next band": "to reach",
     "given width": "to narrow",
@@ -35,15 +40,12 @@ _HEADS: Final[dict[Need, str]] = {
 def needs(known: Confidence) -> None:
     """Draw a choice of goal, and the arms nearest to it; the table behind has all of them."""
     head = st.container()
-    need = choice("What is needed", {one: one.capitalize() for one in NEEDS}, "next band", key=NEED)
-    chosen: Need = next((name for name in NEEDS if name == need), "next band")
+    chosen = choice("What is needed", {one: one.capitalize() for one in NEEDS}, "next band", key=NEED)
     width = _width() if chosen == "given width" else None
     indices, words_of = _goal(known, chosen, width)
     with head:
-        title = f"Needed for {'the next band' if chosen == 'next band' else 'a given width'}"
-        title = Words("Under-explored arms") if chosen == "under-explored" else title
         section(
-            title,
+            _TITLES[chosen],
             sentences.next_band_note(len(indices), known.n_arms),
             table=_everyone(known, chosen, width, indices, words_of),
             key="needs",
@@ -77,7 +79,8 @@ def _goal(known: Confidence, need: Need, width: float | None) -> tuple[Ints, Cal
         needed = queries.pulls_needed(width)
         return _nearest(needed), lambda index: sentences.to_narrow(needed, index)
     if need == "under-explored":
-        return known.under_explored, lambda index: sentences.to_explore(known, index)
+        missing = known.min_pulls - known.pulls
+        return known.under_explored, lambda index: f"{wording.count(missing[index])} more → explored"
     return known.next_in_line, lambda index: sentences.to_reach(known, index)
 
 

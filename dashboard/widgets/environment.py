@@ -277,19 +277,18 @@ def contest(story: EnvironmentStory) -> None:
             bind="query-params",
         )
         by = choice("By", {one: one.capitalize() for one in _BY}, "reward", key=BY, labelled=True)
-    if len(chosen) < 2:
-        with head:
-            section("Models on the same tasks")
-            muted("Choose two models or more.")
-        return
-    try:
-        comparison = queries.compared(story.summary.environment, models=tuple(chosen), compared=by)
-    except InvalidInput as problem:
-        with head:
-            section("Models on the same tasks")
-            muted(wording.literal(str(problem)))
-        return
-    _shown(comparison, head)
+    why: Markdown = Words("Choose two models or more.")
+    if len(chosen) > 1:
+        try:
+            comparison = queries.compared(story.summary.environment, models=tuple(chosen), compared=by)
+        except InvalidInput as problem:
+            why = wording.literal(str(problem))
+        else:
+            _shown(comparison, head)
+            return
+    with head:
+        section("Models on the same tasks")
+        muted(why)
 
 
 def _shown(comparison: ModelComparison, head: st.delta_generator.DeltaGenerator) -> None:

@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.elements.lib.mutable_expander_container import ExpanderContainer
 
 from core.flows.queries import AgreementReport, BiasWatch
-from core.records.evaluation import BLOCKERS, EVALUATION_OUTCOMES, GRADER_KINDS, LABELS, Blocker
+from core.records.evaluation import BLOCKERS, EVALUATION_OUTCOMES, GRADER_KINDS, LABELS
 from core.records.evaluation_page import EvaluationFilter
 from dashboard import queries, wording
 from dashboard.figures.agreement import agreement
@@ -89,11 +89,6 @@ def _requested(unset: EvaluationFilter) -> EvaluationFilter:
     return chosen
 
 
-def show_blocked(blocker: Blocker) -> None:
-    """Filter the page by a blocker; callback of a button, which runs before the page."""
-    st.session_state[BLOCKER] = blocker
-
-
 def _label() -> Markdown:
     chosen = []
     for key in (RATER, KIND, RUBRIC, OUTCOME, LABEL, BLOCKER, LAYER, RUN, ARM):
@@ -152,26 +147,19 @@ def blockers(watch: BiasWatch) -> None:
     """Show the blockers of training, each with a link to its rows."""
     section("What blocks training", "by the thresholds in force")
     st.markdown(judging.ready(watch))
-    with st.container(gap=None):
-        _blockers(watch)
-
-
-def _blockers(watch: BiasWatch) -> None:
+    rows = st.container(gap=None)
     for name, (n, alone) in judging.blockers(watch).items():
-        with both_ends(wrap=False):
-            st.markdown(
-                f"**{wording.count(n)}** {judging.BLOCKER_WORDS[name]} "
-                f"{small(f'{wording.count(alone)} by nothing else')}",
-                width="stretch",
-            )
+        with rows, both_ends(wrap=False):
+            nothing_else = small(f"{wording.count(alone)} by nothing else")
+            st.markdown(f"**{wording.count(n)}** {BLOCKER_WORDS[name]} {nothing_else}", width="stretch")
             st.button(
                 "Show them",
                 key=f"show {name}",
                 type="tertiary",
                 icon=":material/arrow_forward:",
                 icon_position="right",
-                on_click=show_blocked,
-                args=(name,),
+                on_click=st.session_state.update,
+                args=({BLOCKER: name},),
             )
 
 
@@ -180,18 +168,15 @@ def beside(report: AgreementReport) -> None:
     if not report.graders:
         return
     with both_ends():
-        section("Each beside the others", f"on the outcome{_first(report)}")
+        first = judging.shown_of(len(report.graders), report.n_graders)
+        of_first = Words(f"; {first} raters" if first else "")
+        section("Each beside the others", f"on the outcome{of_first}")
         if report.pairs:
             behind = lazy_popover("Each two", key="each two")
             if behind is not None:
                 with behind:
                     as_table(judging.each_two(report), alt="Agreement of each two raters")
     small_table(literal_cells(judging.beside_rest(report)), alt="Each rater beside all others")
-
-
-def _first(report: AgreementReport) -> Words:
-    note = judging.shown_of(len(report.graders), report.n_graders)
-    return Words(f"; {note} raters" if note else "")
 
 
 def layers_fold() -> ExpanderContainer:

@@ -124,15 +124,10 @@ def note(shown: ResetPreview) -> Words:
     return f"{wording.things(len(shown.columns), 'arm')}, 1 new epoch"
 
 
-def phrase_for(n_arms: int) -> Words:
-    """Return the phrase to type."""
-    return f"reset {n_arms} {'arm' if n_arms == 1 else 'arms'}"
-
-
 def confirmation(scope: Scope, shown: ResetPreview) -> None:
     """Show the consequence, the phrase, and a button that is disabled until the phrase was typed."""
     n_arms = len(shown.columns)
-    phrase = phrase_for(n_arms)
+    phrase: Words = f"reset {n_arms} {'arm' if n_arms == 1 else 'arms'}"
     with st.container(border=True):
         st.markdown(f"{sign('warning')} {sentences.consequence(shown.columns, reading().frame.settings)}")
         with st.container(horizontal=True, vertical_alignment="bottom"):

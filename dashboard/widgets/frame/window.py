@@ -49,16 +49,10 @@ def is_narrow() -> bool:
     Cookie and headers came with the connection, so they are read once in a session.
     """
     if _NARROW not in st.session_state:
-        st.session_state[_NARROW] = _says_narrow()
+        width, headers = str(st.context.cookies.get(WIDTH_COOKIE)), st.context.headers
+        is_phone = headers.get("Sec-Ch-Ua-Mobile") == "?1" or "Mobile" in (headers.get("User-Agent") or "")
+        st.session_state[_NARROW] = int(width) < NARROW_PX if width.isdecimal() else is_phone
     return bool(st.session_state[_NARROW])
-
-
-def _says_narrow() -> bool:
-    width: object = st.context.cookies.get(WIDTH_COOKIE)
-    if isinstance(width, str) and width.isdecimal():
-        return int(width) < NARROW_PX
-    headers = st.context.headers
-    return headers.get("Sec-Ch-Ua-Mobile") == "?1" or "Mobile" in (headers.get("User-Agent") or "")
 
 
 def _switched_on(key: str) -> bool:
