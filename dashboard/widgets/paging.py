@@ -62,10 +62,16 @@ def paging(
 def place_of(before: str, after: str) -> tuple[Place | None, Direction]:
     """Return the place that the address names, and the way from it; anything invalid starts at the newest row."""
     for name, direction in zip((before, after), get_args(Direction), strict=True):
-        match = _PLACE.fullmatch(st.query_params.get(name, ""))
-        if match is not None:
-            return (None if match[1] is None else int(match[1]), int(match[2])), direction
+        place = place_at(name)
+        if place is not None:
+            return place, direction
     return None, "older"
+
+
+def place_at(name: str) -> Place | None:
+    """Return the place under a name of the address; None for anything invalid."""
+    match = _PLACE.fullmatch(st.query_params.get(name, ""))
+    return None if match is None else (None if match[1] is None else int(match[1]), int(match[2]))
 
 
 def both_ways(

@@ -22,7 +22,7 @@ from dashboard.reading import reading
 from dashboard.sentences import arm as sentences
 from dashboard.widgets.evaluation_table import listed
 from dashboard.widgets.opening import open_one, opening_records
-from dashboard.widgets.paging import paging
+from dashboard.widgets.paging import paging, place_at
 from dashboard.widgets.parts import as_table, muted, section
 from dashboard.widgets.results import repaired, result
 from dashboard.widgets.tables import ACT_PX, draw, frame_of
@@ -32,7 +32,6 @@ _PHONE: Final = {"at": 104, "run": 76, "reward": 70, "act": ACT_PX}
 _CURSOR: Final = re.compile(r"(\d{0,15})\.(\d{0,17})\.(\d{0,15})\.(\d{0,17})", re.ASCII)
 RUNS: Final = "runs_from"
 _RUNS_PHONE: Final = {"at": 104, "run": 76, "state": 60, "why": 136}
-_RUNS_CURSOR: Final = re.compile(r"(\d{0,15})\.(\d{1,17})", re.ASCII)
 
 
 def ledger(arm: str) -> None:
@@ -134,7 +133,8 @@ def lately(arm: str) -> None:
 
 def in_or_out(arm: str) -> None:
     """Draw the runs the arm was in or left out of, with the reason and the result."""
-    cursor = _runs_cursor()
+    place = place_at(RUNS)
+    cursor = None if place is None else Cursor(*place)
     page = queries.arm_runs(arm, cursor=cursor)
     section("In or left out", sentences.in_or_out(page.rows) if page.rows else "")
     if not page.rows:
@@ -186,8 +186,3 @@ def _observed(row: ArmInRun) -> str:
     if row.taken_back_by is not None:
         return f"not judged: {row.taken_back_by}"
     return row.run.outcome if row.in_prompt else wording.MISSING
-
-
-def _runs_cursor() -> Cursor | None:
-    match = _RUNS_CURSOR.fullmatch(st.query_params.get(RUNS, ""))
-    return None if match is None else Cursor(int(match[1]) if match[1] else None, int(match[2]))
