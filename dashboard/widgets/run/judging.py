@@ -69,7 +69,8 @@ def marks_of(story: RunStory) -> Draft[Marks]:
 
 
 def mark(story: RunStory, outcomes: Mapping[str, RewardOutcome | None]) -> None:
-    """Mark some arms, or (None) take their marks back."""
+    """Mark some arms, or (None) take their marks back; what was sent before is history."""
+    st.session_state.pop(_SUBMITTED, None)
     draft = marks_of(story)
     known = draft.fields
     marks = {**known.outcomes, **outcomes}
@@ -82,12 +83,6 @@ def mark(story: RunStory, outcomes: Mapping[str, RewardOutcome | None]) -> None:
             known_newest={arm: newest[arm] for arm, outcome in marks.items() if outcome is not None},
         ),
     )
-
-
-def write_why(story: RunStory, why: str) -> None:
-    """Keep the reason as far as it is typed."""
-    draft = marks_of(story)
-    _keep(draft, replace(draft.fields, why=why))
 
 
 def see(story: RunStory, arms: Iterable[str]) -> None:
@@ -227,7 +222,7 @@ def _for_all(story: RunStory, arms: Sequence[RunArm], marks: Marks) -> None:
                 word,
                 key=f"judge all {outcome}",
                 type="tertiary",
-                on_click=_mark,
+                on_click=mark,
                 args=(story, dict.fromkeys((arm.arm for arm in arms), outcome)),
             )
         st.button(
@@ -235,7 +230,7 @@ def _for_all(story: RunStory, arms: Sequence[RunArm], marks: Marks) -> None:
             key="judge none",
             type="tertiary",
             disabled=not marks.outcomes,
-            on_click=_mark,
+            on_click=mark,
             args=(story, dict.fromkeys(marks.outcomes)),
         )
 
@@ -254,8 +249,7 @@ def _row(story: RunStory, arm: RunArm, marks: Marks) -> None:
             format_func=_WORDS.__getitem__,
             label_visibility="collapsed",
             width="content",
-            on_change=_chosen,
-            args=(story, arm.arm, key),
+            on_change=lambda: mark(story, {arm.arm: st.session_state[key]}),
         )
 
 
@@ -271,15 +265,6 @@ def _record(story: RunStory, arm: RunArm, marks: Marks) -> Markdown:
     return small(f"{words}; {by_hand}")
 
 
-def _chosen(story: RunStory, arm: str, key: str) -> None:
-    _mark(story, {arm: st.session_state[key]})
-
-
-def _mark(story: RunStory, outcomes: Mapping[str, RewardOutcome | None]) -> None:
-    st.session_state.pop(_SUBMITTED, None)
-    mark(story, outcomes)
-
-
 # What it comes to
 
 
@@ -288,20 +273,16 @@ def _outcome(story: RunStory, draft: Draft[Marks]) -> None:
     preview = queries.preview_batch(lines_of(story, marks, checked=False)) if marks.outcomes else None
     done = _submitted(story)
     if preview is not None:
-        _what_it_would_change(story, preview)
+        st.markdown(f"{sentences.batch(preview)} {gray('Nothing is sent yet.')}")
+        _effects(preview, _previous_rewards(story))
+        for bad in list(preview.bad.values())[:_EFFECTS]:
+            st.markdown(f":red[:material/error: {wording.literal(bad.problem)}]")
     elif done is not None:
         _what_it_changed(story, done)
     else:
         muted("Choose an outcome for one arm or several to see the effect.")
     _why(story, draft)
     _send(story, draft, preview)
-
-
-def _what_it_would_change(story: RunStory, preview: BatchPreview) -> None:
-    st.markdown(f"{sentences.batch(preview)} {gray('Nothing is sent yet.')}")
-    _effects(preview, _previous_rewards(story))
-    for bad in list(preview.bad.values())[:_EFFECTS]:
-        st.markdown(f":red[:material/error: {wording.literal(bad.problem)}]")
 
 
 def _effects(preview: BatchPreview, previous: Mapping[str, float | None]) -> None:
@@ -356,6 +337,11 @@ def _submitted(story: RunStory) -> _Submitted | None:
 
 def _why(story: RunStory, draft: Draft[Marks]) -> None:
     key = _why_key(story)
+
+    def changed() -> None:
+        now = marks_of(story)
+        _keep(now, replace(now.fields, why=st.session_state[key] or ""))
+
     if key not in st.session_state:  # never while the person types
         st.session_state[key] = draft.fields.why
     st.text_area(
@@ -364,7 +350,7 @@ def _why(story: RunStory, draft: Draft[Marks]) -> None:
         height=68,
         max_chars=MAX_REASON_CHARS,
         placeholder="optional, holds for all of them",
-        on_change=lambda: write_why(story, st.session_state[key] or ""),
+        on_change=changed,
     )
 
 
