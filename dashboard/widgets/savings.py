@@ -143,6 +143,7 @@ def what_is_missing(saved: Savings) -> None:
     settings = here.frame.settings
     rate = saved.recommended_rate or recommended_rate(here.frame.n_arms) or 0.1
     overall = saved.overall
+    to_do, by_setting = _to_do(saved, rate)
     if assigned := sentences.assigned_words(saved.assigned_runs, saved.assigned_share):
         muted(assigned)
     empty(
@@ -163,17 +164,12 @@ def what_is_missing(saved: Savings) -> None:
                 _group(overall.baseline.n_known),
             ],
         },
-        to_do=_to_do(saved, rate),
-        shell=_command(rate),
+        to_do=to_do,
+        shell=command(by_setting or "select --json"),
         elsewhere=(pages.SETTINGS, Words("Or change it here"))
-        if here.may("settings") and _is_set_off()
+        if here.may("settings") and by_setting
         else None,
     )
-
-
-def _is_set_off() -> bool:
-    settings = reading().frame.settings
-    return settings.phase == "passive" or settings.baseline_rate == 0
 
 
 def _known(group: ClassFigures) -> str:
@@ -190,27 +186,34 @@ def _warning(words: str) -> str:
     return f":yellow[:material/warning:] {words}"
 
 
-def _to_do(saved: Savings, rate: float) -> Markdown:
+def _to_do(saved: Savings, rate: float) -> tuple[Markdown, str]:
+    """Return the next step, and the command that changes the setting in its way; "" without one."""
     frame = reading().frame
     share = wording.percent(rate, 0)
     if frame.settings.phase == "passive":
-        return Words("**Switch the learner to active**; from then on armscope chooses the arms of each run.")
+        words: Markdown = Words(
+            "**Switch the learner to active**; from then on armscope chooses the arms of each run."
+        )
+        return words, "settings set phase active"
     if frame.settings.baseline_rate == 0:
-        return (
+        words = (
             f"**Set the baseline rate to {share}**, the recommendation for "
             f"{wording.things(frame.n_arms, 'arm')}. {_how_long(saved, rate)}"
         )
+        return words, f"settings set baseline_rate {rate:.2f}"
     if saved.left_out.imported:
-        return (
+        words = (
             f"**Let armscope choose the arms of new runs.** The {wording.count(saved.left_out.imported)} "
             "imported runs were not drawn by armscope; they cannot be compared."
         )
+        return words, ""
     if blocked := blocks(saved.overall):
-        return blocked
-    return (
+        return blocked, ""
+    words = (
         "**Let your agent ask armscope** what goes into its prompt; every run it records counts here. "
         f"{_how_long(saved, frame.settings.baseline_rate)}"
     )
+    return words, ""
 
 
 def _how_long(saved: Savings, rate: float) -> Words:
@@ -224,12 +227,3 @@ def _how_long(saved: Savings, rate: float) -> Words:
         return f"{first}."
     about = wording.count(float(f"{n_runs:.2g}"))
     return f"{first}; if runs vary as those so far, after about {about} it is good to ± {target:g} points."
-
-
-def _command(rate: float) -> str:
-    settings = reading().frame.settings
-    if settings.phase == "passive":
-        return command("settings set phase active")
-    if settings.baseline_rate == 0:
-        return command(f"settings set baseline_rate {rate:.2f}")
-    return command("select --json")
