@@ -56,22 +56,6 @@ _BASE: Final = "armscope settings seen"
 _TOGETHER: Final = frozenset({"seed_arms", "excluded_arms"})
 """Settings that no arm may be in both of."""
 
-_SMALL: Final = frozenset(
-    {
-        "phase",
-        "baseline_rate",
-        "budget_tokens",
-        "k",
-        "min_pulls",
-        "sticky",
-        "hold_minutes",
-        "graders",
-        "evaluation_credit",
-        "keep_runs_days",
-        "currency",
-    }
-)
-
 # Rubrics
 _RUBRICS: Final = "rubrics"
 _RUBRIC_PHONE: Final = {"act": ACT_PX, "version": 92, "title": 140, "levels": 160}
@@ -91,13 +75,15 @@ _PRICE_PX: Final = 96
 class Field:
     """A setting's widget: draw it, write into it, read from it (`ValueError` has the reason).
 
-    A field with ``parts`` has a widget for each, whose keys end with its name; its value is a tuple.
+    A field with ``parts`` has a widget for each, whose keys end with its name; its value is a tuple. Two small
+    fields share a row.
     """
 
     draw: Callable[[Words, str], object]
     write: Callable[[Any], Raw]
     read: Callable[[Raw], object]
     parts: tuple[str, ...] = ()
+    is_small: bool = False
 
 
 def _choice(options: tuple[str, ...]) -> Field:
@@ -112,6 +98,7 @@ def _choice(options: tuple[str, ...]) -> Field:
         ),
         write=str,
         read=str,
+        is_small=True,
     )
 
 
@@ -120,6 +107,7 @@ def _whole() -> Field:
         draw=lambda label, key: st.number_input(label, key=key, step=1, format="%d", persist_state="page"),
         write=int,
         read=lambda raw: int(_number(raw, "a whole number")),
+        is_small=True,
     )
 
 
@@ -131,7 +119,10 @@ def _number(raw: Raw, what: str = "a number") -> float:
 
 def _on_or_off() -> Field:
     return replace(
-        _choice(("off", "on")), write=lambda value: "on" if value else "off", read=lambda raw: raw == "on"
+        _choice(("off", "on")),
+        write=lambda value: "on" if value else "off",
+        read=lambda raw: raw == "on",
+        is_small=False,
     )
 
 
@@ -313,11 +304,12 @@ def _write_numbers(numbers: Mapping[str, ModelPrices]) -> Raw:
 
 FIELDS: Final[dict[str, Field]] = {
     "phase": _choice(get_args(Phase)),
-    "mode": _choice(get_args(Mode)),
+    "mode": replace(_choice(get_args(Mode)), is_small=False),
     "baseline_rate": Field(
         draw=lambda label, key: st.number_input(label, key=key, step=1.0, format="%g", persist_state="page"),
         write=lambda value: round(value * 100, _PERCENT_DIGITS - 2),
         read=_percent,
+        is_small=True,
     ),
     "budget_tokens": _whole(),
     "k": _whole(),
@@ -337,6 +329,7 @@ FIELDS: Final[dict[str, Field]] = {
         draw=lambda label, key: st.text_input(label, key=key, persist_state="page"),
         write=str,
         read=lambda raw: (raw or "").strip(),
+        is_small=True,
     ),
     "prices": Field(
         draw=_draw_prices,
@@ -410,17 +403,18 @@ def fields() -> Drafts:
 
 def _draw_group(notes: dict[str, Markdown]) -> None:
     """Draw the fields of a group, each with what is wrong with it ("" = nothing)."""
-    n_rows = -(-sum(name in _SMALL for name in notes) // 2)
+    small_names = [name for name in notes if FIELDS[name].is_small]
+    n_rows = -(-len(small_names) // 2)
     cells = iter([cell for _ in range(n_rows) for cell in st.columns(2, gap="medium")])
     for name, problem in notes.items():
         words = sentences.SETTING_WORDS[name]
-        with next(cells) if name in _SMALL else st.container():
+        with next(cells) if name in small_names else st.container():
             FIELDS[name].draw(words.label, _key(name))
-            alone = name not in _SMALL and words.allowed is not None
+            alone = name not in small_names and words.allowed is not None
             st.markdown(small(f"{words.explains} Allowed: {words.allowed}." if alone else words.explains))
             if problem:
                 st.markdown(f":red[:material/error:] {problem}")
-    allowed = sentences.allowed([name for name in notes if name in _SMALL])
+    allowed = sentences.allowed(small_names)
     if allowed:
         st.markdown(small(allowed))
 
