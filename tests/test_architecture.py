@@ -522,7 +522,7 @@ def test_what_pages_keep_has_a_name_of_its_own() -> None:
         for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
-        and node.func.id in {"pictured_once", "pictured"}
+        and node.func.id in {"pictured_once", "pictured", "table_once"}
     ]
     assert None not in names, names
     assert len(names) == len(set(names)) > 10

@@ -10,8 +10,8 @@ from dashboard.figures.width_pulls import width_pulls
 from dashboard.reading import pictured_once, reading
 from dashboard.sentences import confidence as sentences
 from dashboard.widgets import confidence
-from dashboard.widgets.charts import band_legend, chart, type_legend
-from dashboard.widgets.parts import how_it_is_computed, muted, no_arms, panel, section, sentence, table_once
+from dashboard.widgets.charts import band_legend, chart, table_once, type_legend
+from dashboard.widgets.parts import how_it_is_computed, muted, no_arms, panel, section, sentence
 
 
 def page() -> None:

@@ -12,9 +12,9 @@ from dashboard.reading import reading
 from dashboard.sentences import achieved
 from dashboard.sentences import gain as gain_sentences
 from dashboard.sentences import savings as sentences
-from dashboard.widgets import parts, savings
-from dashboard.widgets.charts import pictured
-from dashboard.widgets.parts import muted, panel, paragraphs, section, sentence, table_once
+from dashboard.widgets import savings
+from dashboard.widgets.charts import pictured, table_once
+from dashboard.widgets.parts import how_it_is_computed, muted, panel, paragraphs, section, sentence
 
 
 def page() -> None:
@@ -88,7 +88,7 @@ def _fold(saved: Savings) -> None:
     muted(sentences.source_formula(saved.overall))
     muted(sentences.share_test(saved))
     muted(gain_sentences.method(saved.overall))
-    parts.how_it_is_computed("savings", "proven")
+    how_it_is_computed("savings", "proven")
 
 
 page()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import date, timedelta
 from functools import partial
 from typing import Any, Final
@@ -18,7 +18,7 @@ from dashboard.figures.heatmap import CLASS_MARKS
 from dashboard.figures.theme import Tokens
 from dashboard.widgets import address
 from dashboard.widgets.opening import fresh, opened, plot
-from dashboard.widgets.parts import section
+from dashboard.widgets.parts import section, small_table, to_arrow
 from dashboard.wording import Markdown, Words
 
 _LAST_DAY: Final = 2_900_000
@@ -43,6 +43,11 @@ def pictured(
     figure = reading.pictured_once(question, lambda: draw(*data, here.tokens, compact=here.compact, **more))
     section(title, note, table=figure.table, key=key)
     chart(figure, key=key)
+
+
+def table_once(question: Hashable, make: Callable[[], Mapping[str, Sequence[object]]], *, alt: str) -> None:
+    """Draw a small table, made once for its ``question``."""
+    small_table(reading.pictured_once(question, lambda: to_arrow(make())), alt=alt)
 
 
 def time_chart(shown: Chart, *, key: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NoReturn
@@ -25,7 +25,7 @@ from dashboard import actions, pages, wording
 from dashboard.configuration import PACKAGE
 from dashboard.figures.theme import LIGHT, Severity, Tokens
 from dashboard.pages import HELP, OVERVIEW, PAGES, Page
-from dashboard.reading import pictured_once, reading
+from dashboard.reading import reading
 from dashboard.sentences import Phrase, Sentence
 from dashboard.widgets import address
 from dashboard.widgets.fields import lazy_popover
@@ -166,11 +166,6 @@ def small_table(rows: Mapping[str, Sequence[object]] | pa.Table, *, alt: str) ->
         table = table.set_column(index, table.column_names[index], pa.array(map(wording.count, cells)))
     with st.container(key=f"table {' '.join(f'{RIGHT}{index + 1}' for index in whole)} {alt}"):
         _small_table(table, alt)
-
-
-def table_once(question: Hashable, make: Callable[[], Mapping[str, Sequence[object]]], *, alt: str) -> None:
-    """Draw a small table, made once for its ``question``."""
-    small_table(pictured_once(question, lambda: to_arrow(make())), alt=alt)
 
 
 def _small_table(table: pa.Table, alt: str) -> None:
