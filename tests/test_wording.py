@@ -63,9 +63,7 @@ ALLOWED_CLAIMS = (
 """Texts about rewards, files and answers, which say nothing of an arm, and verdicts of trials and experiments."""
 
 BY_HAND: Final = {
-    "widgets/compare.py",
     "widgets/episodes.py",
-    "widgets/overview/carried.py",
     "widgets/overview/changes.py",
     "widgets/posteriors.py",
     "widgets/rewards/many.py",

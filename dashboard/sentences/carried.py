@@ -176,7 +176,7 @@ def carried_table(year_of_ms: int) -> Table[CarriedItem]:
         offered=count(
             "on offer", lambda one: one.use.offered if one.use else None, width=62, explained=_OFFERED
         ),
-        uses=count("uses", lambda one: one.use.uses if one.use else None, width=48),
+        n_uses=count("uses", lambda one: one.use.uses if one.use else None, width=48),
         last=text("last use", lambda one: _last([one], year_of_ms), width=68),
         since=text(
             "there since",

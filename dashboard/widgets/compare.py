@@ -36,7 +36,7 @@ _MOST_ARMS: Final = 10_000
 """Arms that pages beyond the first are cut from; they are compared once."""
 _LARGE: Final = 1_000 * MICRO
 """Amounts from here on have no decimals in a cell."""
-_PHONE: Final = {"type": 48, "arm": 170, "mean_a": 70, "mean_b": 70}
+_PHONE: Final = {"type": 48, "arm": 170, "a_mean": 70, "b_mean": 70}
 
 
 class NamedSides(NamedTuple):
@@ -184,12 +184,12 @@ def arms(both: ComparedSides, sides: NamedSides) -> None:
     help_text = sentences.SHIFT_HELP
     table: Table[ComparedArm] = Table(
         arm=Field("arm", lambda one: one.arm, "arm", width=254),
-        mean_a=mean("mean A", lambda one: one.a.mean, width=72),
-        mean_b=mean("mean B", lambda one: one.b.mean, width=72),
-        in_a=text("in prompts A", lambda one: _selected(one.a, both.a), width=118),
-        in_b=text("in prompts B", lambda one: _selected(one.b, both.b), width=118),
-        shift_a=text("shift A: α, β", lambda one: shift_cell(one.a), width=SHIFT_PX, explained=help_text),
-        shift_b=text("shift B: α, β", lambda one: shift_cell(one.b), width=SHIFT_PX, explained=help_text),
+        a_mean=mean("mean A", lambda one: one.a.mean, width=72),
+        b_mean=mean("mean B", lambda one: one.b.mean, width=72),
+        a_in=text("in prompts A", lambda one: _selected(one.a, both.a), width=118),
+        b_in=text("in prompts B", lambda one: _selected(one.b, both.b), width=118),
+        a_shift=text("shift A: α, β", lambda one: shift_cell(one.a), width=SHIFT_PX, explained=help_text),
+        b_shift=text("shift B: α, β", lambda one: shift_cell(one.b), width=SHIFT_PX, explained=help_text),
     )
     chosen = opening_records(
         table,
