@@ -52,13 +52,13 @@ from core.store.reads.experiments import PastSessions, experiment_sessions, past
 from core.store.transaction import Facts, Snapshot, Transaction
 
 _OWN: Final = "own"
-"""Id of a line of this learner, whose facts have none."""
+"""Placeholder for the id of a line: a stored fact of this learner has none."""
 _WORD, _WORDS = (1 << 64) - 1, 4
-"""A key has 256 bits."""
+"""Mask and number of the 64-bit words of a key."""
 _MOST_OF_ONE: Final = 0.05
-"""Share of all runs from which on a session id can't be that of one session."""
+"""Largest share of all runs that one session id can plausibly have."""
 _MANY_RUNS: Final = 100
-"""Recorded runs from which that share says something."""
+"""Fewest recorded runs with which that share is checked."""
 _TIMES_PLANNED: Final = 2
 _OF_PAST: Final[dict[SessionMetric, str]] = {
     "success": "success",
@@ -110,7 +110,7 @@ def start_experiment(
     _refuse(arm, planned.refused, seed=seed)
 
     def work(txn: Transaction) -> ExperimentStarted:
-        _refuse(arm, _reasons(txn, arm, txn.now_ms), seed=seed)  # perhaps changed meanwhile
+        _refuse(arm, _reasons(txn, arm, txn.now_ms), seed=seed)  # can have changed since the plan
         line = ExperimentLine(id=_OWN, form="start", plan=plan)
         act = f"experiment-{add_experiment(txn, line, txn.own, secret=secret)}"
         txn.audit("experiment", act, {"form": "start", "arm": arm})
@@ -124,7 +124,7 @@ def start_experiment(
 
 
 def _refuse(arm: str, reasons: Sequence[str], *, seed: bool) -> None:
-    """Raise `NotApplicable` for the first reason; a seed that is named as one is none."""
+    """Raise `NotApplicable` for the first reason. With ``seed``, being a seed is no reason."""
     for reason in reasons:
         if not (seed and reason == _OF_SEED):
             raise NotApplicable(
@@ -134,7 +134,7 @@ def _refuse(arm: str, reasons: Sequence[str], *, seed: bool) -> None:
 
 
 def _in_demo_time(context: Context) -> Context:
-    """Return a context whose clock, in a demo, is at its last run: it moves when the demo plays on."""
+    """Return a context whose clock, in a demo, reads the time of its last run: only playing on moves it."""
     if context.clock is not utc_now_ms:
         return context
     with context.store.reading(context.learner) as snapshot:
@@ -143,7 +143,7 @@ def _in_demo_time(context: Context) -> Context:
 
 
 def _wish(arm: str, options: ExperimentOptions) -> ExperimentPlan:
-    """Return the checked options as a plan; its size and end are not known yet."""
+    """Return the checked options as a plan, with placeholders for its size and end."""
     values = completed(ExperimentOptions, options)
     one_of("metric", values["metric"], METRICS)
     if values["source"] is not None:
@@ -193,7 +193,7 @@ def _planned(
 
 
 def _past(snapshot: Snapshot, wish: ExperimentPlan, now_ms: int) -> tuple[OutcomeSource | None, PastSessions]:
-    """Return recent sessions, and of the sources in question the first with a known outcome, else the first."""
+    """Return the first source with a known outcome, else the first one, and the recent sessions measured by it."""
     sources = (wish.source,) if wish.source or wish.metric != "success" else snapshot.settings.outcome_from
     pasts = [
         (
@@ -213,7 +213,7 @@ def _digest(facts: Facts, arm: str) -> str:
 
 
 def _refusals(snapshot: Snapshot, arm: str, past: PastSessions, now_ms: int) -> Sequence[str]:
-    """Return the reasons that prevent a start, by the present state and by recent runs."""
+    """Return the reasons that prevent a start, from the present state and from recent runs."""
     reasons = _reasons(snapshot, arm, now_ms)
     if past.n_runs >= _MANY_RUNS and past.largest_share > _MOST_OF_ONE:
         reasons.append(f"one session id has {past.largest_share:.0%} of all runs, so it names no session.")
@@ -223,7 +223,7 @@ def _refusals(snapshot: Snapshot, arm: str, past: PastSessions, now_ms: int) -> 
 
 
 def _reasons(facts: Facts, arm: str, now_ms: int) -> list[str]:
-    """Return the reasons of the present state that prevent a start."""
+    """Return the reasons that prevent a start, from the present state alone."""
     settings = facts.settings
     running = [one for one in started(facts) if one.assigns(now_ms)]
     reasons = {
@@ -340,7 +340,7 @@ def _write(
 
 
 def stop_if_harmful(txn: Transaction, experiment_no: int) -> None:
-    """Stop an experiment that assigns, if a harm by its metric or by failures is proven."""
+    """Stop a running experiment if its metric or its failures prove harm."""
     one = next((one for one in started(txn) if one.fact.number == experiment_no), None)
     if one is None or not one.assigns(txn.now_ms):
         return
@@ -350,7 +350,7 @@ def stop_if_harmful(txn: Transaction, experiment_no: int) -> None:
         _write(txn, one, "stop", ExperimentAct(decision="end", harms=metric))
 
 
-# Reading
+# Results
 
 
 def experiments(

@@ -169,11 +169,11 @@ def _fill_rest(packed: Bools, cost: Ints, start: int, left: int, room: int) -> N
 
 
 def ranks_to_beat(costs: Sequence[int], left: int, room: int) -> list[int]:
-    """Return the rank of the arm that each arm must go ahead of to be in, while all others keep their order.
+    """Return the rank of the arm that each arm must go ahead of to be packed, if all others keep their order.
 
-    It is -1 for an arm that never fits, and the number of arms for one that fits behind all others. An arm that is
-    out must go ahead of the one that left too little for it. Without an arm that is in, the others are packed as they
-    are, up to the first that then fits in its stead. ``costs`` are by rank.
+    It is -1 for an arm that never fits, and the number of arms for one that fits even as the last. An arm that is out
+    must go ahead of the arm that left too little for it. An arm that is in must stay ahead of the first one behind it
+    that would fit instead. ``costs`` are by rank.
 
     >>> ranks_to_beat([3, 4, 2, 1], 5, 4)
     [1, 0, 3, 4]
@@ -185,7 +185,7 @@ def ranks_to_beat(costs: Sequence[int], left: int, room: int) -> list[int]:
         lacks.append(None if fits else tokens - left)
         left, room = (left - tokens, room - 1) if fits else (left, room)
     ranks = [bisect_right(spent, -tokens) - 1 for tokens in costs]
-    # What arms that are out lack, and their ranks. A nearer arm hides those that lack more.
+    # Lacks and ranks of the arms that are out. An earlier arm hides later ones that lack as much or more.
     out: list[tuple[int, int]] = []
     for rank in range(len(costs) - 1, -1, -1):
         if (lack := lacks[rank]) is None:
@@ -198,9 +198,9 @@ def ranks_to_beat(costs: Sequence[int], left: int, room: int) -> list[int]:
 
 
 def chance_above(alpha: Floats, beta: Floats, draw: Floats) -> Floats:
-    """Return the chance, from 0.0001 to 0.9999, that each posterior draws more, without SciPy, which is long to load.
+    """Return the chance, from 0.0001 to 0.9999, that each posterior draws more. SciPy would take long to load.
 
-    Peizer and Pratt's normal approximation is taken with one more success and failure, and the exact difference
+    Peizer and Pratt's normal approximation is taken with one more success and failure, and the exact difference is
     subtracted. The error is below 0.001 where both parameters are 1 or more, and below 0.004 from 0.1 on.
 
     D. Peizer and J. Pratt, *J. Am. Stat. Assoc.* 63, 1968, 1416 (doi:10.1080/01621459.1968.10480938). E. Page, *Appl.

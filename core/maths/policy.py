@@ -50,7 +50,7 @@ LEADING: Final = 1_024
 _NONE: Final = np.array([], dtype=np.int64)
 _UNLIMITED: Final = 1 << 62
 _DIGITS: Final = 4
-"""Decimals of a chance: its error is larger."""
+"""Decimals of a chance: further ones would be smaller than its error."""
 
 PackedClass = Literal["baseline", "selected", "passive"]
 
@@ -530,7 +530,7 @@ def _chances(
     assigned: Assigned | None,
     held: Sequence[Decision],
 ) -> list[float]:
-    """Return the chance of each arm, by rank, that its own draw puts it in, all other draws being as they are.
+    """Return the chance of each arm, by rank, that a new draw of its own puts it in, all other draws as they are.
 
     Arms that are ``held`` go first. An experiment's arm has the chance of the side *with*, or 0 if it doesn't fit.
     """
@@ -556,8 +556,8 @@ def _chances(
 
 
 def _by_draw(packed: PackedArms, columns: ArmColumns, arms: Ints, ranks: Ints) -> Floats:
-    """Return the chances of arms to draw themselves ahead of those at the ranks that they must beat."""
-    if packed.draws is None:  # each place in the random order is as likely
+    """Return the chances that arms draw ahead of those at the ranks that they must beat."""
+    if packed.draws is None:  # each position in the random order is equally likely
         return (ranks + (ranks < np.arange(len(arms)))) / len(arms)
     beaten = arms.take(ranks, mode="clip")
     chances = chance_above(columns.alpha[arms], columns.beta[arms], packed.draws[beaten])

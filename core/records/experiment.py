@@ -34,7 +34,7 @@ ExperimentState = Literal["running", "stopped", "ended", "undone", "read_only"]
 """``read_only``: it came from another learner, without its key."""
 DECISIONS: Final[tuple[Decision, ...]] = get_args(Decision)
 MOST_RUNNING: Final = 3
-"""Experiments of a learner that run at the same time."""
+"""Most experiments of a learner that run at the same time."""
 MOST_DAYS: Final = 60
 """Days after which an experiment ends, at the latest; a plan that takes more proposes a trial."""
 MOST_PLANNED: Final = 1_000_000
@@ -51,9 +51,9 @@ class ExperimentPlan(
 
     ``share`` is the chance of the side *with*. ``smallest`` is the smallest effect of interest: points for success
     and failures, per cent for the others. ``source`` is that of outcomes. A session counts for ``hours`` after its
-    assignment, with outcomes known within ``days`` more. ``n_planned`` sessions have a power of .8. ``cap`` is the
-    total of a session from which on it counts no more, by metric; it is missing where nothing is known.
-    ``digest`` is of the arm's text; '' = unknown. ``ends_ms`` is when the last session is assigned.
+    assignment, with outcomes known within ``days`` more. ``n_planned`` sessions have a power of .8. ``cap`` is, by
+    metric, the total above which a session counts as the cap; a metric is missing where too little is known.
+    ``digest`` is that of the arm's text; '' = unknown. From ``ends_ms`` on, no new session is assigned.
     """
 
     arm: str
@@ -87,7 +87,7 @@ class ExperimentPlan(
 
 
 def check_share(share: object) -> float:
-    """Return the chance of the side *with*, if each side keeps a chance of .05.
+    """Return the chance of the side *with*, if each side keeps a chance of at least .05.
 
     >>> check_share(0.5)
     0.5
@@ -136,9 +136,9 @@ class Assigned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The side of a session in an experiment, as a selection carries it.
 
     ``experiment`` is the id of the line of its start. ``chance_micro`` is the chance of the side *with*, in
-    millionths. ``n_fitting`` experiments fitted, and one was chosen with equal chance. ``in_force`` False: the time
-    in which the session counts is over, so its arm is decided as elsewhere; or the session has no row, because it
-    began in the process of an assigned one.
+    millionths. ``n_fitting`` experiments fitted, and one was chosen with equal chance. ``in_force`` is False once
+    the time of the session is over: its arm is decided as elsewhere. It is False, too, for a session without a row,
+    which began in the process of an assigned one.
     """
 
     experiment: Label
@@ -198,9 +198,9 @@ class MetricFigures:
 class ExperimentFigures:
     """The results of an experiment. Counts are sessions by side.
 
-    ``pending`` are assigned, and their time is not over. ``without_run`` are counted and had no run. ``not_followed``
-    had the arm otherwise than their side says. ``unknown`` have no outcome. ``is_bounded``: unknown outcomes count
-    against each side in turn. ``is_sampled``: judged sessions, a random sample of their side, count alone.
+    ``pending`` are assigned and not counted yet. ``without_run`` are counted and had no run. ``not_followed`` had a
+    run in which the arm was not as their side says. ``unknown`` have no outcome. ``is_bounded``: unknown outcomes
+    count against each side in turn. ``is_sampled``: judged sessions, a random sample of their side, count alone.
     ``n_late`` runs came after the time of their session; they change nothing.
     """
 
@@ -262,10 +262,10 @@ class ExperimentPlanned(msgspec.Struct, frozen=True, kw_only=True):
     """Sessions, days and costs that an experiment would take.
 
     ``n_needed`` sessions that offer the arm have a power of .8; None = more than can be planned. ``used_share`` is
-    the share of recent sessions that offer the arm in which it is used. ``sessions_a_day`` offer it. ``days`` are
-    those at this pace; None = unknown. ``n_baseline`` is the number of baseline runs that it costs. ``n_past``
-    sessions gave the spread. ``proposes_trial``: it takes more than 60 days. ``refused`` are the reasons that prevent
-    a start.
+    the share of recent sessions that offer the arm in which it is used. ``sessions_a_day`` offer it, and ``days``
+    are needed at this rate; None = unknown. ``n_baseline`` is the number of baseline runs that it costs. ``n_past``
+    sessions gave the spread. ``proposes_trial``: it takes more than 60 days, or more than can be planned.
+    ``refused`` are the reasons that prevent a start.
     """
 
     arm: str
@@ -284,11 +284,11 @@ class ExperimentPlanned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExperimentRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An experiment of a list. ``nth`` counts the experiments on its arm, from 1.
+    """An experiment with its state and figures. ``nth`` counts the experiments on its arm, from 1.
 
     ``share`` is that of new sessions now. ``harms`` names the metric whose proven harm stopped it. ``acts`` are the
     ids of its later acts. ``n_open`` assigned sessions keep their side until their time is over. ``is_excluded``: a
-    setting has the arm out of every prompt.
+    setting keeps the arm out of every prompt.
     """
 
     experiment: str

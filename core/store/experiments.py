@@ -1,8 +1,8 @@
 """Experiments: their starts and later acts as facts, and the assignment of sessions.
 
-The side of a session follows from its name and the key of the experiment, before anything is drawn. One row is
-written, and later selections read it. A run without a session is a unit by itself: its side follows from the seed of
-its selection. The key stays in the database that started the experiment. Without it nothing is assigned.
+The side of a session follows from its name and the key of the experiment, before anything is drawn. It is written
+once, as a row that later selections read. A run without a session is a unit by itself: its side follows from the
+seed of its selection. The key stays in the database that started the experiment. Without it nothing is assigned.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from core.store.version import assigned_among, session_key
 
 _COIN_BYTES: Final = 8
 _LOOKS: Final = 60
-"""Looks at the verdict while an experiment assigns its planned sessions."""
+"""Checks of the verdict while an experiment assigns its planned sessions."""
 _MOST_CACHED: Final = 64
 _CACHE: Final[dict[tuple[object, ...], tuple[StartedExperiment, ...]]] = {}
 """Starts of learners by `Snapshot.state_of_experiments`."""
@@ -59,7 +59,7 @@ _SIDED: Final = '%"experiment":%'
 
 
 class ExperimentFact(NamedTuple):
-    """A start or a later act as stored. ``line_id`` names it in lines; ``start_no`` 0: it is a start."""
+    """A start or a later act as stored. ``line_id`` is its id in lines. ``start_no`` is 0 for a start."""
 
     number: int
     line_id: str
@@ -73,7 +73,7 @@ class ExperimentFact(NamedTuple):
 
     @property
     def id(self) -> str:
-        """Return the id that `undo` takes."""
+        """The id that `undo` takes."""
         return f"experiment-{self.number}"
 
 
@@ -90,8 +90,8 @@ class StartedExperiment:
         return hmac.new(bytes.fromhex(self.fact.secret), digestmod="sha256")
 
     def hashed(self, unit: str) -> bytes:
-        """Return the HMAC-SHA256 of a unit under the key of the draws of sides."""
-        keyed = self._keyed.copy()  # a third of the time of a new one
+        """Return the HMAC-SHA256 of a unit under the key of the experiment."""
+        keyed = self._keyed.copy()  # a copy takes a third of the time of a new HMAC
         keyed.update(unit.encode("utf-8", "surrogatepass"))
         return keyed.digest()
 
@@ -123,7 +123,7 @@ class StartedExperiment:
 
 
 class StoredSide(NamedTuple):
-    """A stored assignment, by its experiment's number."""
+    """An assignment as stored, with the number of its experiment."""
 
     experiment_no: int
     side: TrialSide
@@ -133,7 +133,7 @@ class StoredSide(NamedTuple):
 
 
 class Sided(NamedTuple):
-    """The side of a request, the number of its experiment, and its end; ``is_new``: no row has it yet."""
+    """The side of a request, with the number and the end of its experiment; ``is_new``: no row has it yet."""
 
     assigned: Assigned
     experiment_no: int
@@ -171,7 +171,7 @@ def add_assignment(txn: Transaction, line: AssignmentLine, byline: Byline) -> in
 
 
 def settle_assignments(txn: Transaction, numbers: Sequence[int]) -> None:
-    """Leave the runs of assigned sessions out of savings, as the state of some assignments is now."""
+    """Mark the runs of the sessions of some assignments as assigned or not, by their present state."""
     sql = "SELECT session FROM assignment WHERE learner_id = ? AND assignment_no IN ({})"
     _leave_out(txn, txn.distinct_in(sql, numbers))
 
@@ -214,7 +214,7 @@ def _number_of(facts: Facts, line_id: str) -> int:
 
 
 def started(facts: Facts) -> tuple[StartedExperiment, ...]:
-    """Return the active and undone starts with their acts, in the order of their revisions."""
+    """Return the active and undone starts with their acts in force, in the order of their revisions."""
     if not facts.has_experiments:
         return ()
     rows = facts.rows(
@@ -246,7 +246,7 @@ def started(facts: Facts) -> tuple[StartedExperiment, ...]:
 
 
 def named_experiment(facts: Facts, name: str) -> StartedExperiment:
-    """Return the experiment of an id, of a number, or the latest on an arm; raises `UnknownAct`."""
+    """Return the experiment with an id or a number, or the latest one on an arm; raises `UnknownAct`."""
     known = started(facts)
     number = name.removeprefix("experiment-").removeprefix("#")
     matching = [
@@ -266,7 +266,7 @@ def _decoded(form: str, content: str) -> ExperimentPlan | ExperimentAct:
     return msgspec.json.decode(content, type=ExperimentAct)
 
 
-# StoredSide
+# Sides
 
 
 def side_of(
@@ -280,9 +280,9 @@ def side_of(
 ) -> Sided | None:
     """Return the side of a request in an experiment; None: no experiment assigns it.
 
-    ``session`` None: it is unknown or there is none, so the side follows from the ``seed`` of the selection. A
-    session that had a run, hold or offer before is not assigned. Of several experiments that fit, the keyed hash
-    chooses one.
+    Without a ``session`` (unknown, or none), the side follows from the ``seed`` of the selection. A session is not
+    assigned if it had a run, hold or offer before, or belongs to a trial. Of several experiments that fit, the keyed
+    hash chooses one.
     """
     if not facts.has_experiments:
         return None
@@ -307,7 +307,7 @@ def side_of(
 
 
 def assigned_side(facts: Facts, session: str | None, uid: str) -> tuple[str, Assigned] | None:
-    """Return the experiment and side that a session, or a run without one, was assigned; None: it was not."""
+    """Return the experiment's id and the side of a session, or of a run without one; None = not assigned."""
     if not facts.has_experiments:
         return None
     sql = _ASSIGNED.replace("{unit}", "session" if session else "run")
@@ -317,7 +317,7 @@ def assigned_side(facts: Facts, session: str | None, uid: str) -> tuple[str, Ass
 
 
 def _starts(facts: Facts) -> tuple[StartedExperiment, ...]:
-    """Return the starts; those of a snapshot are cached, because each selection asks for them."""
+    """Return the starts; those of a snapshot are cached, because each selection needs them."""
     if isinstance(facts, Transaction):
         return started(facts)
     known = _CACHE.get(facts.state_of_experiments)
@@ -329,7 +329,7 @@ def _starts(facts: Facts) -> tuple[StartedExperiment, ...]:
 
 
 def assigned_session(facts: Facts, session: str) -> Assigned | None:
-    """Return the side that the row of a session has, at any time."""
+    """Return the side of a session as stored, even after its time is over."""
     known = assigned_side(facts, session, "")
     return None if known is None else known[1]
 
@@ -359,7 +359,7 @@ def is_with(hashed: bytes, chance_micro: int) -> bool:
 
 
 def _stored(row: StoredSide, starts: Iterable[StartedExperiment], now_ms: int) -> Sided | None:
-    """Return the side that a row has, as long as its session counts."""
+    """Return the side that a row has; it is in force as long as its session counts."""
     known = next((one for one in starts if one.fact.number == row.experiment_no), None)
     if known is None:
         return None
@@ -377,7 +377,7 @@ def _was_known(facts: Facts, session: str) -> bool:
 
 
 def _name(facts: Facts, session: str) -> str:
-    """Return the name under which a session is stored: that of an erased one is a number."""
+    """Return the name under which a session is stored: a number if it was erased."""
     erased = facts.erased if isinstance(facts, Transaction) else Erased.of(facts.connection, facts.learner_id)
     return erased.session(session) or session
 
@@ -385,7 +385,7 @@ def _name(facts: Facts, session: str) -> str:
 def assign(
     txn: Transaction, sided: Sided, *, session: str = "", run: str = "", at_ms: int | None = None
 ) -> int:
-    """Write the row of a new assignment, whose session began at a time (None = now), and return its number."""
+    """Write the row of a new assignment and return its number. ``at_ms`` is when its session began; None = now."""
     one = sided.assigned
     return txn.append_fact(
         "assignment",
@@ -423,17 +423,17 @@ class RecordedSide(NamedTuple):
 
 
 def recorded_side(run: Run) -> RecordedSide:
-    """Return the side that the selection of a run carries. A fallback repeats that of an earlier selection."""
+    """Return the side that the selection of a run carries. A fallback has none: it repeats an earlier selection."""
     chosen = None if run.run_class == "fallback" else run.selection
     carried, seed = (None, "") if chosen is None else (chosen.experiment or None, chosen.seed)
     return RecordedSide(run.uid, run.session or "", run.ended_at_ms, carried, seed)
 
 
 def assign_recorded(txn: Transaction, runs: Sequence[RecordedSide]) -> None:
-    """Write the rows of new runs whose selection carries a side that no row has yet.
+    """Write the assignments of new runs whose selection carries a side that no row has yet.
 
-    The session of such a selection was unknown at the draw, so its side is that of its seed. A session that had an
-    earlier run is not assigned.
+    The session of such a selection was unknown at the draw, so its side is that of its seed. A session that had
+    another run, a hold or an offer is not assigned.
     """
     if not txn.has_experiments or not any(one.assigned for one in runs):
         return
@@ -461,7 +461,7 @@ def _is_by(start: StartedExperiment, unit: str, side: TrialSide, chance_micro: i
 
 
 def assign_started(txn: Transaction, sessions: Iterable[tuple[str, int, Assigned]]) -> None:
-    """Write the rows of sessions whose start assigned them, at the times of their starts.
+    """Write the assignments of sessions that were assigned as they began, at those times.
 
     A selection that another machine had prepared assigns nothing once its experiment was stopped or has ended.
     """
@@ -477,7 +477,7 @@ def assign_started(txn: Transaction, sessions: Iterable[tuple[str, int, Assigned
 
 
 def assign_imported(txn: Transaction, import_no: int) -> None:
-    """Write the rows of a staged import's runs, once they are active."""
+    """Write the assignments of the runs of a staged import, once these are active."""
     if not txn.has_experiments:
         return
     rows = txn.rows(
@@ -530,7 +530,7 @@ def n_open(facts: Facts, experiment_no: int, now_ms: int) -> int:
 
 
 def unlike_assignments(facts: Facts) -> Iterator[tuple[int, TrialSide]]:
-    """Return assignments whose side is that of no coin of theirs: the number, and the side.
+    """Yield each assignment whose side follows from none of its coins, as its number and side.
 
     The unit of a coin is the name of the session, or the seed of a selection that its runs have. Where the name was
     erased, or there is neither name nor run, nothing can be recomputed.
@@ -562,7 +562,7 @@ def unlike_assignments(facts: Facts) -> Iterator[tuple[int, TrialSide]]:
 
 
 def experiment_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
-    """Return starts and later acts as lines, without keys."""
+    """Yield starts and later acts as lines, without keys."""
     ids = {one.fact.number: one.fact.line_id for one in started(snapshot)}
     for _, one in snapshot.acts("experiment", "form", "start_no", "content"):
         content = _decoded(one["form"], one.pop("content"))
@@ -572,7 +572,7 @@ def experiment_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
 
 
 def assignment_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
-    """Return assignments as lines."""
+    """Yield assignments as lines."""
     ids = {one.fact.number: one.fact.line_id for one in started(snapshot)}
     columns = ("experiment_no", "session", "run", "side", "chance_micro", "n_fitting")
     for _, one in snapshot.acts("assignment", *columns):

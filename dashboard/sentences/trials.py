@@ -1,7 +1,7 @@
-"""Sentences of trials and experiments: what they show together, the verdict of one, and use beside effect.
+"""Sentences of trials and experiments: what they show together, the verdict of one, and use next to effect.
 
-Only they may say that an arm helps or harms. A trial speaks of an arm with some model, an experiment of offering it.
-Effects are with the arm less without it.
+Only these two can say that an arm helps or harms. A trial speaks of an arm with some model, an experiment of offering
+it. Effects are with the arm less without it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ Used = tuple[VerdictInForce, Judgement]
 
 
 def verdicts(rows: Iterable[TrialRow], tested: Iterable[ExperimentRow]) -> list[VerdictInForce]:
-    """Return the verdicts in force of trials and experiments, each from the newest."""
+    """Return the verdicts in force of trials, then of experiments; both lists must begin with the newest."""
     by_trial = [
         VerdictInForce(
             by="trial",
@@ -114,7 +114,7 @@ def conclusion(rows: Sequence[Test]) -> Sentence:
 
 
 def used(shown: Iterable[VerdictInForce], judged: Mapping[str, Judgement]) -> list[Used]:
-    """Return the verdicts in force of arms with a belief: those that alarm lead, then the most used."""
+    """Return the verdicts in force on arms with a belief: those that harm and are used often, then the most used."""
     known = [one for one in shown if one.success is not None and one.success.value is not None]
     pairs = [(one, judged[one.arm]) for one in known if one.arm in judged]
     return sorted(pairs, key=lambda pair: (not harms_often(*pair), -pair[1].mean))
@@ -191,7 +191,7 @@ def others(row: ExperimentRow) -> list[Words]:
 
 
 def decided(decision: Decision | None, answer: ExperimentChanged, share: float) -> list[Words]:
-    """Return what an act on an experiment does, one fact a sentence; None: another share."""
+    """Return what an act on an experiment does, one fact a sentence. ``decision`` None: another share."""
     if answer.excluded:
         return [
             Words("The arm is in no prompt from now on."),

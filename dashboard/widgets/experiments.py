@@ -1,4 +1,4 @@
-"""Widgets of experiments: one with its picture, measures, sides and acts, and the form that plans and starts one."""
+"""Widgets of experiments: one experiment with picture, measures, sides and acts, and the form of a new one."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _ACTS: Final[dict[str, Words]] = {
     "exclude": Words("Exclude"),
 }
 _MORE_RUNS: Final = 300
-"""Runs that a demo plays on at a click: three days."""
+"""Runs that a click adds to a demo: three days."""
 _SOURCES: Final = {
     "program": "a program",
     "environment": "an environment",
@@ -141,7 +141,7 @@ def _mean(one: MetricFigures, mean: float | None) -> Markdown:
 
 
 def sides(row: ExperimentRow) -> None:
-    """Draw the number of sessions of each side, by what became of them; and what the verdict rests on."""
+    """Draw the number of sessions of each side, by their state."""
     shown = row.figures
     counts: dict[str, BySide] = {
         "assigned": shown.assigned,
@@ -205,7 +205,7 @@ def _state(row: ExperimentRow) -> Markdown:
 
 
 def _act(row: ExperimentRow) -> None:
-    """Draw the acts that change something; the chosen one with its effect, and its button."""
+    """Draw the acts that would change something, and the effect and the button of the chosen one."""
     possible = ["share", "end"] if row.state == "running" else []
     possible += [] if row.decision == "keep" else ["keep"]
     possible += [] if row.is_excluded else ["exclude"]
@@ -275,11 +275,11 @@ def brief(row: ExperimentRow) -> None:
         state(row)
 
 
-# A new one
+# A new experiment
 
 
 def form(arm: str) -> None:
-    """Draw the options of a new experiment beside its plan, and the button that starts it."""
+    """Draw the options of a new experiment next to its plan, and the button that starts it."""
     left, right = st.columns([5, 7], gap="large")
     with left:
         options = _options()

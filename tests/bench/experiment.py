@@ -1,6 +1,6 @@
 """Experiments: planted worlds in which an effect is easily misjudged; how often a claim is false at any look.
 
-A world is assigned sessions with their runs. It is looked at 60 times, at equal distances of time. A claim is false
+A world consists of assigned sessions and their runs. It is looked at 60 times, at equal intervals. A claim is false
 if it was made at any look and is not true of the sessions so far.
 """
 
@@ -45,7 +45,7 @@ _LIVED_DAYS: Final = (0.5, 1.0, 2.0, 6.0, 30.0)
 _TICKS_A_DAY: Final = 4
 """How often runs and outcomes come in."""
 _FALSE_GOAL: Final = 7.0
-"""28 of 400 worlds."""
+"""Per cent of worlds: 28 of 400."""
 _MISSED_GOAL: Final = 5.0
 _POWER_GOAL: Final = 20.0
 _COUNTS_DAYS, _KNOWN_DAYS = 1.0, 7.0
@@ -91,12 +91,12 @@ class World:
 
     @cached_property
     def ends_at(self) -> Floats:
-        """The day from which a session counts."""
+        """The day on which the time of a session is over."""
         return self.at + _COUNTS_DAYS
 
     @cached_property
     def settles_at(self) -> Floats:
-        """The day from which all outcomes of a session are known or can come no more, and runs if it has none."""
+        """The day from which all outcomes of a session are known or too late; without a run, the last such day."""
         has_run = np.bincount(self.runs.session, minlength=len(self.at)) > 0
         latest = np.where(has_run, self.ends_at, self.ends_at + _KNOWN_DAYS)
         last = self.ends_at[self.runs.session] + _KNOWN_DAYS
@@ -143,7 +143,7 @@ def _moving(time: Floats) -> tuple[Floats, Floats]:
 
 
 def _rising(time: Floats) -> tuple[Floats, Floats]:
-    """Return a success that rises while the share of the arm does."""
+    """Return a success that rises together with the share of the arm, and no effect."""
     return 0.2 + 0.6 * time, 0.2 + 0.6 * time
 
 
@@ -152,7 +152,7 @@ def _all_known(solved: Bools, with_arm: Bools) -> Floats:
 
 
 def _four_in_ten(solved: Bools, with_arm: Bools) -> Floats:
-    """Return chances that show more successes with the arm, and more failures without."""
+    """Return chances that reveal more successes with the arm, and more failures without."""
     return np.where(solved == with_arm, 0.55, 0.25)
 
 
@@ -289,7 +289,7 @@ class Claimed:
 
 
 def claims_of(world: World, plan: ExperimentPlan) -> Claimed:
-    """Return the claims of a world at 60 looks: counted sessions never change, so each look has those by then."""
+    """Return the claims of a world at 60 looks. Each look reads the sessions counted by then, which never change."""
     sessions = world.sessions()
     looks = np.linspace(0, float(world.settles_at.max()), _LOOKS + 1)[1:]
     of, verdict = measure(sessions, plan, plan.metric), words(sessions, plan)

@@ -2,12 +2,12 @@
 
 The score of a session is (side − chance) · (value − centre), with side 1 or 0 and a centre from earlier sessions. Its
 mean is the effect times chance · (1 − chance), for any law of the values, because the coin is independent of them.
-A gambler bets on the scores. If the mean effect so far were m, the wealth would exceed 1/e with a probability of at
-most e, ever (Ville). The stakes are fixed at the start. So this also holds where the effect moves: the mean of
-logarithms is at most the logarithm of the mean. Sessions with another chance weigh chance · (1 − chance).
+A gambler bets on the scores. If the mean effect so far were m, the wealth would ever exceed 1/error with a chance of
+at most error (Ville). The stakes are fixed at the start. This also holds for an effect that changes: the mean of
+logarithms is at most the logarithm of the mean. In the mean effect, a session weighs chance · (1 − chance).
 
 A ratio of totals is tested by scaling both sides towards each other before they are capped. So an effect of 10 % in
-all sessions stays 10 %.
+all sessions stays 10 % despite the cap.
 
 References
 ----------
@@ -43,9 +43,9 @@ from core.records.experiment import (
 from core.records.trial import BySide
 
 _MOSTLY_FOLLOWED: Final = 0.9
-"""Share of the sessions of each side that must be as the side says, for *no difference*."""
+"""Least share of the sessions of each side that must follow it, for *no difference*."""
 _LEAST_PAST: Final = 20
-"""Earlier sessions from which totals give a cap and a spread."""
+"""Fewest earlier sessions whose totals give a cap and a spread."""
 _CAP_QUANTILE: Final = 0.99
 _FIRST: Final = 40
 """Sessions that give the cap where the plan has none. They do not count."""
@@ -58,7 +58,7 @@ _COLUMNS: Final[dict[SessionMetric, tuple[str, float]]] = {
 }
 """Column of each metric, and its unit."""
 _MULTIPLES: Final = np.array([0.5, 1.0, 2.0, 4.0])
-"""Multiples of the best stake for the planned spread, because the spread can be another one."""
+"""Multiples of the best stake for the planned spread, because the real spread can differ."""
 _LOG_WEIGHTS: Final = np.log([0.15, 0.6, 0.15, 0.1])
 _AHEAD: Final = 2.7
 """Stake in planned standard errors: √(2 ln 40), which needs the least evidence at the planned size."""
@@ -70,18 +70,18 @@ _MOST_SPREAD: Final = 0.5
 _CAPPED_SPREAD: Final = 0.16
 """Standard deviation of capped totals by their cap: .13 to .19 for log-normal ones of any spread."""
 _MOST_LOG: Final = math.log(1_000)
-"""Largest logarithm of a ratio that is looked for."""
+"""Largest logarithm of a ratio in a search."""
 _NEAR: Final = 1e-6
-"""Distance of a limit from the exact one."""
+"""Largest error of a limit that was searched."""
 _MOST_SESSIONS: Final = 1_000_000
 _ONE_TAIL, _TWO_TAILS = scipy.special.ndtri([0.86, 0.93]).tolist()
-"""Normal quantiles of the planned power of one test and of two: .8, and room, because the centre is learned first."""
+"""Normal quantiles for a power of .8, in one test and in two, with room because the centre is learned first."""
 _USUAL_LOG_SD: Final = 1.2
-"""Standard deviation of the logarithm of a session's total, where too few are recorded."""
+"""Standard deviation of the logarithm of a session's total, where too few sessions are recorded."""
 _MOST_POINTS: Final = 24
 """Effects along an experiment, each with an interval that is searched."""
 _MOST_LEVELS: Final = 1_000
-"""Levels of earlier values that a plan looks at."""
+"""Most earlier values that a plan uses as they are. Of more values it uses quantiles."""
 _Law = tuple[Floats, Floats]
 """Values, and their probabilities."""
 _Side = Literal[1, -1]
@@ -90,7 +90,7 @@ _SIDES: Final[tuple[_Side, _Side]] = (1, -1)
 
 
 def _stakes(metric: SessionMetric, share: float, n_planned: int, smallest: float = math.inf) -> Floats:
-    """Return the stakes for the planned sessions. These and the smallest effect that they show give a spread."""
+    """Return the stakes for the planned sessions, for a spread that lets these just show the smallest effect."""
     of_coin = math.sqrt(share * (1 - share))
     planned = smallest / 100 * math.sqrt(n_planned) * of_coin / _PLANNED_ERRORS
     spread = of_coin * (min(planned, _MOST_SPREAD) if metric in IN_POINTS else _CAPPED_SPREAD)
@@ -112,7 +112,7 @@ class Measure:
     """A metric of the counted sessions in the order of assignment, and bets on its effect after each of them.
 
     ``value`` is NaN where a session does not count. ``low`` and ``high`` count unknown runs as the lowest and the
-    highest value. ``known`` is the share of known runs, NaN where there is no run. Totals are in caps, not cut yet.
+    highest value. ``known`` is the share of known runs, NaN where there is no run. Totals are in caps, but uncut.
     An effect is a difference of shares, or the logarithm of a ratio of totals.
     """
 
@@ -151,7 +151,7 @@ class Measure:
 
     @property
     def n(self) -> BySide:
-        """The sessions that count."""
+        """The number of sessions that count, by side."""
         return _by_side(np.isfinite(self.value), self.with_arm)
 
     def _scores(self, side: _Side, effect: float, *, bounded: bool) -> tuple[Floats, Bools]:
@@ -163,9 +163,9 @@ class Measure:
         return side * np.where(counts, (self.with_arm - self.chance) * (amount - self.centre), 0.0), counts
 
     def log_wealth(self, side: _Side, effect: float | Floats, *, bounded: bool) -> Floats:
-        """Return the logarithm of the wealth after each session of bets that the mean effect is beyond ``effect``.
+        """Return the logarithm of the wealth after each session, of bets that the mean effect is beyond ``effect``.
 
-        A difference of shares can be one for each session.
+        An effect in points can differ by session.
         """
         score, counts = self._scores(side, 0.0 if self.in_points else float(effect), bounded=bounded)
         n = np.cumsum(counts)
@@ -177,7 +177,7 @@ class Measure:
     def _room(self, side: _Side) -> Floats:
         """Return the effect that can come from outcomes which only one side lacks, after each session.
 
-        One standard error is taken as chance. A total has no such room.
+        A gap of up to one standard error counts as chance. For totals the effect is 0.
         """
         had_run, known = np.where(np.isfinite(self.known), 1.0, 0.0), np.nan_to_num(self.known)
         has_bounds = self.is_bounded | self.is_sampled
@@ -201,7 +201,7 @@ class Measure:
         return np.where(self.is_bounded, worst, proven)
 
     def limit(self, side: _Side, error: float) -> float:
-        """Return the limit of the effect after the last session: the lower one for bets above it."""
+        """Return a limit of the effect after the last session: the lower one for side 1, the upper one for -1."""
         bounded, most = bool(self.is_bounded[-1]), 1.0 if self.in_points else _MOST_LOG
 
         @lru_cache(maxsize=1)
@@ -267,7 +267,7 @@ class Measure:
 
 
 def _shares(share: Floats, with_arm: Bools) -> Floats:
-    """Return the mean share of each side after each session, with and without; 1 where there is none (NaN)."""
+    """Return the mean share of each side after each session, with and without, except NaN; 1 before the first."""
     sides = np.stack([with_arm, ~with_arm]) & np.isfinite(share)
     n, total = (np.cumsum(one, axis=1) for one in (sides, np.where(sides, share, 0.0)))
     return np.where(n > 0, total / np.maximum(n, 1), 1.0)
@@ -287,7 +287,7 @@ def counted(sessions: ExperimentSessions, metric: SessionMetric) -> ExperimentSe
 
 
 def measure(sessions: ExperimentSessions, plan: ExperimentPlan, metric: SessionMetric) -> Measure:
-    """Return a metric of counted sessions. A session without a run has no value, also of a total."""
+    """Return a metric of counted sessions. A session without a run has no value, not even a total of 0."""
     column: Floats = getattr(sessions, _COLUMNS[metric][0])
     value = np.where(sessions.has_run, column, np.nan)
     known = np.where(sessions.has_run, np.isfinite(column), np.nan)
@@ -442,7 +442,7 @@ def effects_so_far(sessions: ExperimentSessions, plan: ExperimentPlan) -> tuple[
 
 
 def cap_of(past: Floats) -> float | None:
-    """Return the total of a session from which on it counts no more.
+    """Return the cap of totals of sessions: a larger total counts as the cap.
 
     Parameters
     ----------
@@ -461,10 +461,10 @@ def cap_of(past: Floats) -> float | None:
 def sessions_needed(
     metric: SessionMetric, smallest: float, share: float, *, past: Floats, error: float = ERROR
 ) -> int | None:
-    """Return the sessions for *helps* and *harms* at the smallest effect, and for *no difference* without an effect.
+    """Return how many sessions prove *helps* and *harms* at the smallest effect, and *no difference* without one.
 
-    Each of these verdicts comes with a probability of .8. An effect that cannot be, because shares end at 0 and 1,
-    takes no session.
+    Each of these verdicts comes with a probability of .8. An effect that shares can't have, because they end at 0
+    and 1, needs no session.
 
     Parameters
     ----------
@@ -502,7 +502,7 @@ def sessions_needed(
 
 
 class _Test(NamedTuple):
-    """Bets that must succeed: a law of scores, the mean that is bet against, and the power as a normal quantile."""
+    """Bets that must succeed: scores with their probabilities, the mean to bet against, the power as a quantile."""
 
     score: Floats
     weight: Floats
@@ -514,7 +514,7 @@ def _levels(metric: SessionMetric, known: Floats) -> Floats:
     """Return equally likely values of a session. Totals are in caps."""
     middles = (np.arange(_MOST_LEVELS) + 0.5) / _MOST_LEVELS
     if metric in IN_POINTS:
-        known = np.append(known, [0.0, 1.0])  # one of each more, because a few can be equal by chance
+        known = np.append(known, [0.0, 1.0])  # one 0 and one 1 more, as a few can be equal by chance
     elif cap_of(known) is None:
         known = np.exp(_USUAL_LOG_SD * scipy.special.ndtri(middles))
     value = known / (1.0 if metric in IN_POINTS else cap_of(known) or 1.0)
@@ -546,7 +546,7 @@ def _test(
 
 
 def _log_wealth(test: _Test, n: int, stake: Floats) -> float:
-    """Return the logarithm of the wealth after so many sessions that a test reaches with its power."""
+    """Return the logarithm of the wealth that a test exceeds after ``n`` sessions with its power."""
     logs = np.log1p(stake[:, None] * test.score) - np.log1p(stake * test.mean)[:, None]
     drift = logs @ test.weight
     spread = np.sqrt(np.maximum(logs**2 @ test.weight - drift**2, 0.0))

@@ -1,8 +1,8 @@
-"""Sessions of experiments with what their runs did, and recent sessions that a plan is made from.
+"""Sessions of experiments with the measures of their runs, and recent sessions that a plan needs.
 
-A session counts for some hours from its assignment on, with outcomes that were known some days later. Runs that ended
-before count, because a record may come after its start. Later runs are late: they change nothing. Nothing depends on
-numbers or on the order of runs, so an import into another learner gives the same bits.
+A session counts for some hours from its assignment on, with outcomes that become known within some days more. Runs
+that ended before it count too, because a session can be assigned after it began. Later runs are late: they change
+nothing. Nothing depends on numbers or on the order of runs, so an import into another learner gives the same bits.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _PAST: Final = (
 class _CountedRuns(NamedTuple):
     """Columns of runs, each with the index of its ``session``.
 
-    An unknown end (0) is no later than any time. Unknown amounts are -1, and so are the flags where the arm was not
+    An unknown end is 0, so it is never late. Unknown amounts are -1, and so are the flags where the arm was not
     on offer.
     """
 
@@ -113,10 +113,10 @@ _choice: Final = msgspec.json.Decoder(_CarriedSide).decode
 
 @dataclass(frozen=True, kw_only=True)
 class PastSessions:
-    """Recent sessions that offered an arm, as an experiment would count them, by their begin.
+    """Recent sessions that offered an arm, as an experiment would count them.
 
-    The columns are those of `ExperimentSessions`. ``used``: the arm was referenced. ``days`` are covered, and
-    ``largest_share`` is the largest share of recent runs that one session id has. ``n_runs`` count in the sessions.
+    The columns are those of `ExperimentSessions`. ``used``: the arm was referenced. ``days`` is the time that the
+    runs cover. ``largest_share`` is the largest share of runs with one session id. ``n_runs`` is the number counted.
     """
 
     used: Bools
@@ -181,7 +181,7 @@ def _assigned(
 def _runs_of(
     facts: Facts, experiment_no: int, arm: str, numbers: Sequence[int]
 ) -> tuple[_CountedRuns, list[list[Any]]]:
-    """Return the runs of assigned sessions, with their classes, selections, and names that were not offered."""
+    """Return the runs of assigned sessions, with their classes, selections, and called names not on offer."""
     values = [facts.learner_id, arm_number(facts, arm), experiment_no, facts.revision]
     both = [facts.connection.columns(sql, values) for sql in _RUNS]
     number, *columns = (list(chain(*one)) for one in zip(*both, strict=True))
@@ -192,9 +192,9 @@ def _runs_of(
 def _sampled(
     facts: Facts, experiment: str, ids: Sequence[str], with_arm: Bools, ends: Ints, *, days: int
 ) -> tuple[Floats, Bools]:
-    """Return the odds of the side with the arm to be drawn (NaN: a session could not be), and whether it was drawn.
+    """Return the chance of the side with the arm to be drawn over that of the other, and which sessions were drawn.
 
-    The first queue after the end of its time draws it, as long as an outcome can still count.
+    The first queue after a session's time can draw it, as long as an outcome can still count. NaN = no queue could.
     """
     odds, in_sample = np.full(len(ends), np.nan), np.zeros(len(ends), dtype=np.bool_)
     queues = [one for one in active_queues(facts) if one.asks.experiment == experiment]
@@ -212,7 +212,7 @@ def _can_be_judged(ends: Ints, days: int, now_ms: int) -> Bools:
 
 
 def lot(asks: QueueAsks, assignment: str) -> float:
-    """Return the number in [0, 1) by which a queue draws an assigned session: it lies below the chance."""
+    """Return the number in [0, 1) of an assigned session in a queue. The queue draws it if it is below the chance."""
     return (digest((asks.seed, assignment)) & _LOTS) / (_LOTS + 1)
 
 
@@ -246,7 +246,7 @@ def _took(experiment: str, with_arm: Bools, run_class: Sequence[str], choices: S
 
 
 def _called(arm: str, not_offered: Sequence[str | None]) -> Bools:
-    """Return whether each run called an arm that it was not offered."""
+    """Return whether each run called the arm although it was not offered."""
     known = Arm(key=arm)
     calls = {known.name, *spellings(known)} if known.type == "tool" else set()
     return _flags(one is not None and not calls.isdisjoint(_names(one)) for one in not_offered)
@@ -329,7 +329,7 @@ def _total(session: Ints, amounts: Ints, n_runs: Ints) -> Floats:
 
 
 def _any(sessions: Ints, n: int) -> Bools:
-    """Return whether each of ``n`` sessions is among some."""
+    """Return whether each of ``n`` sessions is among ``sessions``."""
     return np.bincount(sessions, minlength=n) > 0
 
 
