@@ -128,7 +128,7 @@ def limits(row: ExperimentRow) -> list[str]:
     """Return the sentences about what a verdict rests on."""
     shown = row.figures
     counted = (
-        (shown.pending, "wait for the end of their time"),
+        (shown.pending, "are not counted yet"),
         (shown.without_run, "had no run"),
         (shown.not_followed, "did not follow their side"),
         (shown.unknown, "have no known outcome"),

@@ -282,8 +282,8 @@ def stop_experiment(
 ) -> ExperimentChanged:
     """Stop an experiment: no new session is assigned, and assigned ones keep their side until their time is over.
 
-    With *exclude* the arm leaves them as well, and they are "not followed". `undo` reverts it. Raises `UnknownAct`,
-    and `NotApplicable` where nothing would change.
+    *exclude* also removes the arm from their prompts, and they are "not followed". `undo` reverts it. Raises
+    `UnknownAct`, and `NotApplicable` where nothing would change.
     """
     one_of("decision", decision, ("end", "keep", "exclude"))
 

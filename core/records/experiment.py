@@ -280,7 +280,6 @@ class ExperimentPlanned(msgspec.Struct, frozen=True, kw_only=True):
     n_past: int
     proposes_trial: bool
     refused: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
 
 
 class ExperimentRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -520,7 +520,8 @@ def n_open(facts: Facts, experiment_no: int, now_ms: int) -> int:
         0
         if one is None
         else facts.count_of(
-            f"SELECT count(*) FROM assignment WHERE learner_id = ? AND experiment_no = ? AND {ACTIVE} AND at_ms >= ?",
+            f"SELECT count(*) FROM assignment WHERE learner_id = ? AND experiment_no = ? AND undone = 0"
+            f" AND {ACTIVE} AND at_ms >= ?",
             [experiment_no, now_ms - one.plan.hours * HOUR_MS],
         )
     )
