@@ -352,13 +352,19 @@ def preview_act(experiment: str, decision: Decision | None, share: float) -> Exp
     return stop_experiment(reading().context, experiment, decision=decision, preview=True)
 
 
-def acts_on(experiment: str) -> list[AuditEntry]:
-    """Return the start of an experiment and the acts on it among the latest changes, newest first."""
+def acts_on(row: ExperimentRow) -> list[AuditEntry]:
+    """Return the acts on an experiment and exclusions of its arm among the latest changes, newest first."""
+    arm = f'"{row.plan.arm}"'
+
+    def concerns(one: AuditEntry) -> bool:
+        detail = one.detail
+        if one.action == "setting" and one.at_ms >= row.at_ms and detail.get("name") == "excluded_arms":
+            return (arm in str(detail.get("value"))) != (arm in str(detail.get("before")))
+        return one.action == "experiment" and row.experiment in {one.act, detail.get("of")}
+
     here = reading()
     entries = cached("changes", None, lambda: queries.changes(here.pages, limit=_UNDOS_READ))
-    return [
-        one for one in entries if one.action == "experiment" and experiment in {one.act, one.detail.get("of")}
-    ]
+    return list(filter(concerns, entries))
 
 
 # What was done

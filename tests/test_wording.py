@@ -38,7 +38,7 @@ ALLOWED_CLAIMS = (
     "shows whether it helps",
     "whether an arm helps",
     "the arm still helps on these tasks",
-    "may say that an arm helps or harms",
+    "can say that an arm helps or harms",
     "what trials show together: harms first, then helps",
     "verdict: helps, harms, no difference, open",
     "verdicts that an arm harms",
@@ -54,10 +54,11 @@ ALLOWED_CLAIMS = (
     "memory_search` harms",
     "whether offering the arm helps, harms",
     "whether offering it helps",
-    "if a harm by its metric or by failures is proven",
+    "its failures prove harm",
     "experiments that a harm stopped",
     "stop by itself for the harm of",
     "Proven harm of offering",
+    "those that harm and are used often",
     "Stop experiments whose harm is proven",
 )
 """Texts about rewards, files and answers, which say nothing of an arm, and verdicts of trials and experiments."""

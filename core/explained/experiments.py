@@ -14,6 +14,7 @@ from core.records.experiment import (
     MOST_DAYS,
     ExperimentChanged,
     ExperimentOpen,
+    ExperimentPlan,
     ExperimentPlanned,
     ExperimentRow,
     MetricFigures,
@@ -37,7 +38,7 @@ WHY: Final[Mapping[ExperimentOpen, str]] = {
     "wide": "the interval is too wide for a verdict",
     "not_known": "the unknown outcomes could change the verdict",
     "not_followed": "in over a tenth of a side's sessions the arm was not as planned",
-    "runs_differ": "the sides differ in their share of sessions without a run",
+    "runs_differ": "the sides differ in the sessions that they lack",
     "one_side": "only one side has sessions",
 }
 """Words for each reason of an open verdict."""
@@ -103,6 +104,11 @@ def others(row: ExperimentRow) -> list[str]:
     return [f"{METRIC_WORDS[one.metric].capitalize()}: {one.word}, {effect(one)}." for one in known]
 
 
+def until(plan: ExperimentPlan) -> str:
+    """Return when a new experiment ends."""
+    return f"It ends by itself at {time_words(plan.ends_ms)}."
+
+
 def state(row: ExperimentRow) -> str:
     """Return whether an experiment assigns sessions, and how it ended."""
     by = {
@@ -115,8 +121,9 @@ def state(row: ExperimentRow) -> str:
     }[row.state]
     if row.harms is not None:
         by = f"It stopped by itself at {time_words(row.stopped_ms)}: {METRIC_WORDS[row.harms]} got worse"
+    keep = "keeps its" if row.n_open == 1 else "keep their"
     open_ones = (
-        f" {number_of(row.n_open, 'session')} keep their side until their time is over." if row.n_open else ""
+        f" {number_of(row.n_open, 'session')} {keep} side until the time is over." if row.n_open else ""
     )
     keeping = " The arm is kept." if row.decision == "keep" else ""
     so = ", so no session gets a side" if row.state == "running" else ""

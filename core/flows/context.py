@@ -35,8 +35,9 @@ from core.settings import (
 )
 from core.store import fleet, reads
 from core.store.reads import near_keys
+from core.store.reads.runs import blind_runs
 from core.store.replies import Reply, reply_of, taken
-from core.store.review import blind_runs, hidden_evaluations
+from core.store.review import hidden_evaluations
 from core.store.staging import Part, Stage
 from core.store.store import Store
 from core.store.transaction import Facts, Snapshot, Transaction, has_others, unknown_learner
@@ -259,7 +260,7 @@ class Context:
                 snapshot.settings = replace_settings(snapshot.settings, sticky=self.sticky)
             snapshot.shows_words = self.may("read_words")
             snapshot.shows_texts = self.may("read_texts")
-            if action not in {"select", "ingest"}:
+            if snapshot.has_experiments and action not in {"select", "ingest"}:
                 snapshot.blind = blind_runs(snapshot, self.actor.name)
             yield snapshot
 

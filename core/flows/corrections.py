@@ -19,6 +19,7 @@ from core.records.corrections import NoteAnswer, Target, check_text, note_payloa
 from core.records.limits import LAST_MS, listed, shown
 from core.records.observation import check_reason, check_request_key, digest
 from core.records.parameters import ActId, ArmKey, Reason, RequestKey
+from core.store.experiments import check_running
 from core.store.facts import FACTS
 from core.store.notes import add_note, reply_to_note
 from core.store.reads import arm_columns, hidden_arm_nos, listed_arm, listed_arms
@@ -332,6 +333,7 @@ def undo_in(txn: Transaction, actor: Actor, act_id: str | None) -> UndoAnswer:
     undo_id = undo_act(txn, act)
     if not act.undone:
         txn.audit("undo", undo_id, {"undone": act.id, "kind": act.kind})
+        check_running(txn)
     return UndoAnswer(id=undo_id, undone=act.id, kind=act.kind, left_out=_left_out(txn, act))
 
 
@@ -365,6 +367,7 @@ def redo_in(txn: Transaction, actor: Actor, act_id: str | None) -> UndoAnswer:
         undo_id = undo_act(txn, active)
         txn.audit("undo", undo_id, {"undone": active.id, "kind": "undo", "redone": act.id})
         answer = UndoAnswer(id=undo_id, undone=active.id, kind="undo", left_out=_left_out(txn, active))
+    check_running(txn)
     return answer
 
 

@@ -20,7 +20,7 @@ from core.records.observation import counted_in
 from core.store.episode_credits import Prompted, RunArm, add_credit, credit_of, prompted
 from core.store.episodes import find_episode
 from core.store.ledger import epochs_of_credit
-from core.store.review import blind_runs
+from core.store.reads.runs import blind_runs
 from core.store.transaction import Facts, Transaction
 
 _NO_SHARES: Final[Mapping[CreditRule, str]] = {

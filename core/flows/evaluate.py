@@ -42,8 +42,8 @@ from core.store.evaluations import Added, Judgement, active_versions, add_evalua
 from core.store.ledger import epochs_of_observations
 from core.store.reads import RunMatch, find_run, find_runs, flags_of, listed_arms, missing_run
 from core.store.reads.evaluations import arms_of_runs, near_uids
+from core.store.reads.runs import refuse_blind
 from core.store.replies import keep_replies, replies_of, reply_to
-from core.store.review import refuse_blind
 from core.store.subjects import ExecutionMatch, Kind, executions_of, layer_nos, name_subject, subject_no
 from core.store.transaction import Detail, Facts, Transaction
 

@@ -290,7 +290,13 @@ def stop_experiment(
     def work(txn: Transaction) -> ExperimentChanged:
         one = named_experiment(txn, experiment)
         if decision == "exclude":
+            if one.assigns(txn.now_ms):
+                _write(txn, one, "stop", ExperimentAct(decision="end"))
             return _exclude(txn, one)
+        if decision == "keep" and one.plan.arm in txn.settings.excluded_arms:
+            raise NotApplicable(
+                f"{one.plan.arm} is excluded, so it can't be kept.", next_step="Undo its exclusion first."
+            )
         if one.stop is not None and decision in {"end", one.latest.decision}:
             raise NotApplicable(
                 f"{one.fact.id} has stopped.", next_step="Keep or exclude its arm, or start another one."

@@ -43,8 +43,8 @@ from core.store.reads import (
     newest_about,
     run_of_uid,
 )
+from core.store.reads.runs import refuse_blind
 from core.store.replies import Reply, keep_replies, replies_of, reply_to
-from core.store.review import refuse_blind
 from core.store.rollup import Rollup
 from core.store.runs import add_runs
 from core.store.transaction import DECLARED, Detail, Facts, Transaction

@@ -176,7 +176,7 @@ def ranks_to_beat(costs: Sequence[int], left: int, room: int) -> list[int]:
     that would fit instead. ``costs`` are by rank.
 
     >>> ranks_to_beat([3, 4, 2, 1], 5, 4)
-    [1, 0, 3, 4]
+    [1, 0, 3, 2]
     """
     spent, lacks = [], []
     for tokens in costs:

@@ -26,7 +26,7 @@ OtherWord = Literal["more", "less", "open"]
 """Word for a measure that the experiment was not started for."""
 ExperimentOpen = Literal["few_sessions", "wide", "not_known", "not_followed", "runs_differ", "one_side"]
 """The reason for an open verdict. ``few_sessions``: planned sessions are left. ``not_known``: unknown outcomes could
-change the verdict. ``runs_differ``: the sides differ in their share of sessions without a run.
+change the verdict. ``runs_differ``: the sides differ in their share of sessions without a run, or in number.
 """
 ExperimentForm = Literal["start", "share", "stop"]
 Decision = Literal["end", "keep", "exclude"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
@@ -17,9 +18,10 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from core.errors import UnknownAct, UnreadableSource
+from core.errors import InvalidInput, NotApplicable, UnknownAct, UnreadableSource
 from core.records.arm import MICRO
 from core.records.experiment import (
+    MOST_RUNNING,
     Assigned,
     AssignmentLine,
     ExperimentAct,
@@ -28,7 +30,7 @@ from core.records.experiment import (
     ExperimentPlan,
 )
 from core.records.ledger_lines import PlacedLine
-from core.records.limits import shown
+from core.records.limits import MAX_LABEL_CHARS, shown, text
 from core.records.run import Run
 from core.records.times import HOUR_MS
 from core.records.trial import TrialSide
@@ -43,6 +45,8 @@ from core.store.version import assigned_among, session_key
 _COIN_BYTES: Final = 8
 _LOOKS: Final = 60
 """Checks of the verdict while an experiment assigns its planned sessions."""
+_MOST_BETWEEN: Final = 1_000
+"""Assignments between two looks, on average."""
 _MOST_CACHED: Final = 64
 _CACHE: Final[dict[tuple[object, ...], tuple[StartedExperiment, ...]]] = {}
 """Starts of learners by `Snapshot.state_of_experiments`."""
@@ -145,8 +149,13 @@ class Sided(NamedTuple):
 
 
 def add_experiment(txn: Transaction, line: ExperimentLine, byline: Byline, *, secret: str = "") -> int:
-    """Append a start or a later act, and return its number."""
+    """Append a start or a later act, and return its number. An import changes no experiment that has its key here."""
     start_no = _number_of(txn, line.of) if line.of else 0
+    if byline.import_no and _with_key(txn, start_no) is not None:
+        raise UnreadableSource(
+            f"An act on an experiment of this database must be done here, got one on {shown(line.of)}.",
+            next_step="Leave the line out, or use armscope experiment.",
+        )
     content = msgspec.json.encode(line.plan or line.act or ExperimentAct()).decode()
     return txn.append_fact(
         "experiment", byline, form=line.form, start_no=start_no, content=content, secret=secret
@@ -154,7 +163,20 @@ def add_experiment(txn: Transaction, line: ExperimentLine, byline: Byline, *, se
 
 
 def add_assignment(txn: Transaction, line: AssignmentLine, byline: Byline) -> int:
-    """Append the assignment of a session or run, and return its number."""
+    """Append the assignment of a session or run, and return its number.
+
+    Where the key is here, the session must have the side of its coin, and no row yet.
+    """
+    start = _with_key(txn, _number_of(txn, line.of))
+    if start is not None and not (
+        line.session
+        and _row_of(txn, line.session) is None
+        and _is_by(start, line.session, line.side, line.chance_micro)
+    ):
+        raise UnreadableSource(
+            f"A new assignment to an experiment of this database must follow from its key, got {shown(line.id)}.",
+            next_step="Leave the line out.",
+        )
     spoil(txn)
     number = txn.append_fact(
         "assignment",
@@ -168,6 +190,21 @@ def add_assignment(txn: Transaction, line: AssignmentLine, byline: Byline) -> in
     )
     _leave_out(txn, {session})
     return number
+
+
+def _with_key(txn: Transaction, experiment_no: int) -> StartedExperiment | None:
+    """Return an experiment that was started here."""
+    return next((one for one in started(txn) if one.fact.number == experiment_no and one.fact.secret), None)
+
+
+def check_running(txn: Transaction) -> None:
+    """Refuse an undo after which more experiments would run than may be started; raises `NotApplicable`."""
+    arms = [one.plan.arm for one in started(txn) if one.assigns(txn.now_ms)]
+    if len(arms) > MOST_RUNNING or len({*arms}) < len(arms):
+        raise NotApplicable(
+            f"At most {MOST_RUNNING} experiments may run, each on an arm of its own, got {', '.join(arms)}.",
+            next_step="Stop one of them first: armscope experiment stop",
+        )
 
 
 def settle_assignments(txn: Transaction, numbers: Sequence[int]) -> None:
@@ -284,7 +321,7 @@ def side_of(
     assigned if it had a run, hold or offer before, or belongs to a trial. Of several experiments that fit, the keyed
     hash chooses one.
     """
-    if not facts.has_experiments:
+    if not facts.has_experiments or (session and not _can_be_stored(session)):
         return None
     starts = _starts(facts)
     row = _row_of(facts, session) if session else None
@@ -304,6 +341,13 @@ def side_of(
     side: TrialSide = "with" if is_with(own, chance_micro) else "without"
     assigned = _assigned(chosen.fact.line_id, chosen.plan.arm, side, chance_micro, len(fitting))
     return Sided(assigned, chosen.fact.number, chosen.plan.ends_ms, is_new=True)
+
+
+def _can_be_stored(session: str) -> bool:
+    """Return whether a session's name is one that a row can have; a selection without a hold takes any."""
+    with suppress(InvalidInput, UnicodeEncodeError):
+        return bool(text("A session", session, MAX_LABEL_CHARS).encode())
+    return False
 
 
 def assigned_side(facts: Facts, session: str | None, uid: str) -> tuple[str, Assigned] | None:
@@ -408,8 +452,14 @@ def due_experiments(txn: Transaction) -> list[int]:
         "SELECT assignment_no, experiment_no FROM assignment WHERE learner_id = ? AND assignment_no >= ?",
         [txn.number("assignment", 0) - n_new],
     )
-    every = {one.fact.number: max(one.plan.n_planned // _LOOKS, 1) for one in started(txn)}
-    return sorted({number for at, number in rows if number in every and at % every[number] == 0})
+    starts = {one.fact.number: one for one in started(txn)}
+    return sorted({number for at, number in rows if number in starts and _is_look(starts[number], at)})
+
+
+def _is_look(start: StartedExperiment, assignment_no: int) -> bool:
+    """Return whether a look follows an assignment: by chance, since experiments share the numbers."""
+    every = min(max(start.plan.n_planned // _LOOKS, 1), _MOST_BETWEEN)
+    return int.from_bytes(start.hashed(f"look {assignment_no}")[:_COIN_BYTES], "big") % every == 0
 
 
 class RecordedSide(NamedTuple):

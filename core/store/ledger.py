@@ -97,6 +97,7 @@ class Added(NamedTuple):
 def add_observations(txn: Transaction, entries: Sequence[Entry], *, import_no: int = 0) -> Added:
     """Append ledger rows. Posteriors follow in the same transaction."""
     txn.note_news()
+    entries = [entry._replace(pulls=entry.counted_pulls) for entry in entries]
     rollup, epochs = _rolled_up(txn, entries)
     first = txn.number("observation", len(entries))
     numbers = range(first, first + len(entries))
@@ -153,13 +154,13 @@ def _rolled_up(txn: Transaction, entries: Sequence[Entry]) -> tuple[Rollup, list
         key = (hour_of(entry.at_ms), entry.arm_no, epoch)
         amounts = (entry.success_micro, entry.failure_micro)
         if entry.kind != "correction":
-            rollup.add_observation(key, entry.kind, entry.counted_pulls, amounts, entry.at_ms)
+            rollup.add_observation(key, entry.kind, entry.pulls, amounts, entry.at_ms)
             continue
         about = (entry.run_no, entry.arm_no)
         before = active.get(about)
         before_key = key if before is None else (hour_of(before.at_ms), entry.arm_no, epoch)
         if entry.flags & RETRACTED:
-            rollup.add_observation(key, entry.kind, entry.counted_pulls, amounts, entry.at_ms)
+            rollup.add_observation(key, entry.kind, entry.pulls, amounts, entry.at_ms)
             if before is not None:
                 rollup.correct(before_key, (0, 0), before.amounts, pulls=-1)
         else:
@@ -192,7 +193,7 @@ def _row(txn: Transaction, number: int, entry: Entry, import_no: int) -> tuple[i
         entry.run_no,
         entry.success_micro,
         entry.failure_micro,
-        entry.counted_pulls,
+        entry.pulls,
         entry.actor,
         entry.reason,
         entry.at_ms,

@@ -8,7 +8,7 @@ and what a reviewer put off belong to the work of a reviewer; they are no facts.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -17,15 +17,15 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from core.errors import NotApplicable
 from core.records.actor import IN_BROWSER, Actor
 from core.records.evaluation import EvaluationOutcome
 from core.records.review import DRAFT_MS, HOLD_MINUTES, SKIP_RATERS, Draft, Holder, ItemState, Progress
 from core.store.browsers import RATER
 from core.store.engine.dialect import ACTIVE, EVALUATIONS_BY_KEY, EVALUATIONS_BY_RUN
 from core.store.queues import Item, Queue, items_of, skips_of_queue
+from core.store.reads.runs import BY_PERSON, OPEN_ITEMS
 from core.store.tables import insert_into
-from core.store.transaction import Facts, Snapshot, Transaction
+from core.store.transaction import Facts, Transaction
 
 # A judgement counts for an item if a person made it since the queue, of the item's subject, by the queue's rubric.
 _COUNTING: Final = "e.counts = 1 AND (e.execution_no <> 0 OR e.run_no <> 0)"
@@ -69,17 +69,7 @@ _DRAFT: Final = (
 )
 _FEWEST_GAPS: Final = 3
 
-_OPEN: Final = (
-    " FROM review_hold h JOIN review_queue q ON q.learner_id = h.learner_id"
-    f" AND q.review_queue_no = h.review_queue_no AND q.{ACTIVE} AND q.undone = 0"
-    " JOIN review_item i ON i.learner_id = h.learner_id AND i.review_queue_no = h.review_queue_no"
-    " AND i.item_no = h.item_no"
-)
-_OPEN_BLIND: Final = _OPEN.replace("q.undone", "q.blind = 1 AND q.undone")
-_OF_EXPERIMENT: Final = '%"source":"experiment"%'
-"""Pattern of the stored queries of queues that sample an experiment."""
-
-_BY_PERSON: Final = "(h.actor = ? OR substr(h.actor, 1, length(?)) = ?)"
+_OPEN_BLIND: Final = OPEN_ITEMS.replace("q.undone", "q.blind = 1 AND q.undone")
 _OF_ARMS: Final = (
     "SELECT e.evaluation_no FROM evaluation e LEFT JOIN execution x ON x.learner_id = e.learner_id"
     " AND x.execution_no = e.execution_no WHERE e.learner_id = ? AND e.arm_no <> 0"
@@ -354,38 +344,11 @@ def hidden_evaluations(facts: Facts, actor: str) -> frozenset[int]:
     rows = facts.connection.rows(
         f"SELECT e.evaluation_no{_OPEN_BLIND} CROSS JOIN evaluation e {EVALUATIONS_BY_RUN}"
         f" WHERE {_SAME} AND e.run_no = i.run_no AND e.run_no <> 0"
-        f" AND h.learner_id = ? AND {_BY_PERSON} AND (e.rater <> ? OR e.claimed_by <> '')"
+        f" AND h.learner_id = ? AND {BY_PERSON} AND (e.rater <> ? OR e.claimed_by <> '')"
         f" UNION SELECT e.evaluation_no{_OPEN_BLIND} JOIN evaluation e ON {_SAME}"
-        f" WHERE h.learner_id = ? AND {_BY_PERSON} AND i.execution_no <> 0"
+        f" WHERE h.learner_id = ? AND {BY_PERSON} AND i.execution_no <> 0"
         " AND (e.rater <> ? OR e.claimed_by <> '')",
         [facts.learner_id, actor, in_browser, in_browser, actor] * 2,
     )
     of_arms = facts.rows_in(_OF_ARMS, sorted(facts.blind))
     return frozenset(number for (number,) in (*rows, *of_arms))
-
-
-def blind_runs(facts: Facts, actor: str) -> frozenset[int]:
-    """Return the runs, by number, whose arms and side a reviewer may not see now.
-
-    These are the runs of the sessions that the reviewer has open in queues of experiments.
-    """
-    if not facts.has_experiments:
-        return frozenset()
-    opened = facts.rows(
-        f"SELECT i.run_no, coalesce(r.session, ''){_OPEN} JOIN run r ON r.learner_id = h.learner_id"
-        f" AND r.run_no = i.run_no WHERE h.learner_id = ? AND {_BY_PERSON} AND q.asks LIKE ?",
-        [actor, in_browser := f"{actor}{IN_BROWSER}", in_browser, _OF_EXPERIMENT],
-    )
-    sessions = sorted({session for _, session in opened if session})
-    others = facts.distinct_in("SELECT run_no FROM run WHERE learner_id = ? AND session IN ({})", sessions)
-    return frozenset({run_no for run_no, _ in opened}.union(others))
-
-
-def refuse_blind(facts: Facts, run_nos: Iterable[int]) -> None:
-    """Raise `NotApplicable` for an act about an arm in a run to whose arms the actor is blind."""
-    blind = facts.blind if isinstance(facts, Snapshot) else blind_runs(facts, facts.actor.name)
-    if not blind.isdisjoint(run_nos):
-        raise NotApplicable(
-            "An act about an arm in a run must wait while an item of an experiment with it is open to you.",
-            next_step="Judge or skip the item first.",
-        )

@@ -36,7 +36,7 @@ _ACTS: Final[dict[str, Callable[[dict[str, str]], str]]] = {
 ACTIONS: Final = (
     *("reward", "evaluation", "repair", "reset", "setting", "import", "note", "undo", "create", "erase"),
     *("rubric", "queue", "choice", "aside", "assign", "scale", "credit", "browser", "compact", "mend"),
-    *("outcome", "trial", "experiment"),
+    *("outcome", "trial", "experiment", "assignment"),
 )
 """Words for actions at a learner."""
 OF_INSTALLATION: Final = tuple(

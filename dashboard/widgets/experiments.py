@@ -93,7 +93,7 @@ def picture(row: ExperimentRow) -> None:
         section("The effect so far", wording.literal(head))
         hours = wording.things(row.plan.hours, "hour")
         muted(
-            "The sides differ in their sessions without a run. So they can't be compared."
+            "The sides differ in the sessions that they lack. So they can't be compared."
             if row.figures.why == "runs_differ"
             else f"The picture begins when sessions of both sides count. One counts {hours} after its assignment."
         )
@@ -207,7 +207,7 @@ def _state(row: ExperimentRow) -> Markdown:
 def _act(row: ExperimentRow) -> None:
     """Draw the acts that would change something, and the effect and the button of the chosen one."""
     possible = ["share", "end"] if row.state == "running" else []
-    possible += [] if row.decision == "keep" else ["keep"]
+    possible += [] if row.decision == "keep" or row.is_excluded else ["keep"]
     possible += [] if row.is_excluded else ["exclude"]
     if not possible or not _may_act():
         return
@@ -253,7 +253,7 @@ def _may_act() -> bool:
 def _history(row: ExperimentRow) -> None:
     """Draw the start and the later acts, each with its undo."""
     here = reading()
-    for one in queries.acts_on(row.experiment):
+    for one in queries.acts_on(row):
         if one.act is None:
             continue
         with st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False):

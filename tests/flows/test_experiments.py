@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 
 from core.errors import ArmscopeError, Denied, NotApplicable, UnknownAct, UnknownArm
@@ -22,13 +23,16 @@ from core.flows.experiments import (
     start_experiment,
     stop_experiment,
 )
+from core.flows.importing.files import import_files
 from core.flows.learn import record
 from core.flows.select import select
 from core.flows.settings import change
 from core.records.arm import Arm
+from core.records.experiment import AssignmentLine, ExperimentAct, ExperimentLine
 from core.records.run import Inventory, Run
 from core.records.selection import Selection
 from core.records.times import DAY_MS, MINUTE_MS
+from core.store.experiments import is_with, started
 from tests.worlds import START_MS, acting, context_at, is_clean
 
 ARM = "tool:web:search"
@@ -204,3 +208,55 @@ def test_a_share_changes_for_new_sessions_and_an_undone_start_keeps_its_rows(
     assert start_experiment(context, "tool:web:fetch", metric="tokens").id is not None
     assert [one.nth for one in experiments(context, arm="tool:web:fetch")] == [2, 1]
     assert is_clean(context)
+
+
+def test_an_undo_starts_no_more_experiments_than_may_run(context: Context, clock: Clock) -> None:
+    live(context, clock, 30, always(0.5, 0.5))
+    first = start_experiment(context, ARM).id
+    undo(context, first)
+    start_experiment(context, ARM)
+    with pytest.raises(NotApplicable, match="each on an arm of its own"):
+        redo(context, first)
+    stop = stop_experiment(context, ARM).id
+    redo(context, first)
+    with pytest.raises(NotApplicable, match="At most 3 experiments may run"):
+        undo(context, stop)
+
+
+def test_harms_of_experiments_that_share_numbers_are_all_found(context: Context, clock: Clock) -> None:
+    live(context, clock, 60, always(0.5, 0.5))
+    for arm in (ARM, ARMS[1].key):
+        start_experiment(context, arm, smallest=40, hours=1, days=0)
+    live(context, clock, 240, always(0.02, 0.98), first=1_000)
+    assert [row.harms for row in experiments(context) if row.plan.arm == ARM] == ["success"]
+
+
+def test_an_import_changes_no_experiment_that_has_its_key_here(
+    context: Context, clock: Clock, tmp_path: Path
+) -> None:
+    live(context, clock, 30, always(0.5, 0.5))
+    start_experiment(context, ARM)
+    with context.reading() as snapshot:
+        of = started(snapshot)[0].fact.line_id
+        sides = {
+            f"new {one}": is_with(started(snapshot)[0].hashed(f"new {one}"), 500_000) for one in range(20)
+        }
+    act = ExperimentLine(id="x/experiment-1", form="share", of=of, act=ExperimentAct(share=0.95))
+    rows = [
+        AssignmentLine(id=f"x/{name}", of=of, session=name, side="with", chance_micro=500_000)
+        for name in sides
+    ]
+    file = tmp_path / "forged.jsonl"
+    file.write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in (act, *rows)))
+    answer = import_files(context, [file])
+    assert len(answer.rejected) == 1 + len(rows) - sum(sides.values())
+    (row,) = experiments(context)
+    assert (row.share, row.figures.assigned.with_arm) == (0.5, sum(sides.values()))
+    assert is_clean(context)
+
+
+def test_a_start_refuses_no_selection(context: Context, clock: Clock) -> None:
+    live(context, clock, 30, always(0.5, 0.5))
+    names = ("x" * 5_000, "a\0b", "\ud800")
+    start_experiment(context, ARM)
+    assert all(select(context, ARMS, session=name).experiment is msgspec.UNSET for name in names)

@@ -152,7 +152,7 @@ MARKS: dict[str, Marks] = {
         "standing undone"
     ),
     "review_draft": Marks("review_queue_no", "learner_id item_no actor fields until_ms"),
-    "review_hold": Marks("review_queue_no", "learner_id item_no actor until_ms repeats"),
+    "review_hold": Marks("review_queue_no learner_id", "item_no actor until_ms repeats"),
     "review_item": Marks(
         "learner_id review_queue_no item_no layer_no execution_no run_no arm_no why control assigned_to"
     ),

@@ -136,6 +136,7 @@ def test_an_upgrade_makes_the_views_again(tmp_path: Path) -> None:
         driver.execute("DROP INDEX ix_evidence_load")
         driver.execute("DROP INDEX ix_run_trial")
         driver.execute("ALTER TABLE posterior DROP COLUMN changed")
+        driver.execute("ALTER TABLE decision DROP COLUMN chance")
         for name in ("repair", "browser", "compaction", "achieved", "trial", "experiment", "assignment"):
             driver.execute(f"ALTER TABLE learner DROP COLUMN next_{name}_no")
         driver.execute("CREATE VIEW v_runs AS SELECT 1 AS other")

@@ -226,7 +226,7 @@ def _script(
     answer(line, {"file": str(file)}, lambda: say(f"Wrote {file}. Nothing was started.", start))
 
 
-@reads(
+@command(
     "plan",
     takes="plan_experiment",
     inside=EXPERIMENTS,
@@ -235,11 +235,19 @@ def _script(
         "experiment plan skill:own:pdf --metric tokens --smallest 5",
     ],
 )
-def _plan_experiment(planned: ExperimentPlanned) -> None:
-    say(*experiments.planned(planned))
-    if not planned.refused:
-        options = f"--metric {planned.metric} --share {planned.share} --smallest {planned.smallest}"
-        say(f"Start it: armscope experiment start {shlex.quote(planned.arm)} {options}")
+def _plan_experiment(
+    line: typer.Context,
+    *,
+    arm: Annotated[str, typer.Argument(metavar="ARM", help=words("plan_experiment", "arm"))],
+    values: Fields,
+) -> None:
+    """Nothing is recorded."""
+    result: ExperimentPlanned = Verbs.plan_experiment.call(context_of(line), arm=arm, **values)
+    options = [f"--{name} {shlex.quote(str(value))}" for name, value in values.items() if value is not None]
+    start = " ".join(["armscope experiment start", shlex.quote(arm), *options])
+    way = "Start it all the same" if result.proposes_trial else "Start it"
+    ways = [] if result.refused else [f"{way}: {start}"]
+    answer(line, result, lambda: say(*experiments.planned(result), *ways))
 
 
 @command(
@@ -260,8 +268,9 @@ def _start(
     """Metric, source, smallest effect, chance, hours and days are fixed. It ends by itself."""
     context = context_of(line)
     result: ExperimentStarted = Verbs.start_experiment.call(context, arm=arm, **values)
+    look = [] if result.id is None else [f"See its result: armscope experiment show {result.id}"]
     recorded(
-        line, context, result, [*experiments.planned(result.planned), "It runs until it ends or is stopped."]
+        line, context, result, [*experiments.planned(result.planned), experiments.until(result.plan), *look]
     )
 
 

@@ -32,8 +32,8 @@ from core.records.learner import LearnerSettings
 from core.records.observation import Amount, RewardOrder
 from core.store import reads
 from core.store.caches import automatic
+from core.store.reads.runs import blind_runs
 from core.store.repairs import AutomaticObservation
-from core.store.review import blind_runs
 from core.store.transaction import Snapshot, Transaction
 
 SHOWN_EFFECTS: Final = 10

@@ -87,6 +87,8 @@ _Law = tuple[Floats, Floats]
 _Side = Literal[1, -1]
 """Side of a bet: above an effect, or below it."""
 _SIDES: Final[tuple[_Side, _Side]] = (1, -1)
+_OTHER_ODDS: Final = (-0.8, -0.4, -0.2, 0.2, 0.4, 0.8)
+"""Logarithms of odds, in ratio to those of the chance, with which a side may have more sessions than it should."""
 
 
 def _stakes(metric: SessionMetric, share: float, n_planned: int, smallest: float = math.inf) -> Floats:
@@ -336,11 +338,21 @@ def _sampled_chance(sessions: ExperimentSessions, known: Floats) -> Floats | Non
     return np.asarray(ours / (ours + 1 - sessions.chance))
 
 
+def _counts_differ(sessions: ExperimentSessions) -> Bools:
+    """Return whether a side has too many sessions for its chance, at any session so far: some were never recorded."""
+    chance, odds = sessions.chance, np.exp(_OTHER_ODDS)[:, None]
+    other = odds * chance / (1 - chance + odds * chance)
+    ratio = np.log(np.where(sessions.with_arm, other / chance, (1 - other) / (1 - chance)))
+    wealth = np.logaddexp.reduce(np.cumsum(ratio, axis=1)) - math.log(len(odds))
+    return np.asarray(np.maximum.accumulate(wealth) >= -math.log(CHECK_ERROR))
+
+
 def _lost_differ(sessions: ExperimentSessions, plan: ExperimentPlan) -> Bools:
-    """Return whether the sides differ after each session in their share of sessions without a run."""
+    """Return whether the sides differ after each session in their share of sessions without a run, or in number."""
     lost, stake = np.where(sessions.has_run, 0.0, 1.0), _stakes("failures", plan.share, plan.n_planned)
     of = replace(measure(sessions, plan, "failures"), value=lost, known=np.ones(len(lost)), stake=stake)
-    return of.is_beyond(1, 0.0, CHECK_ERROR) | of.is_beyond(-1, 0.0, CHECK_ERROR)
+    lost_more = of.is_beyond(1, 0.0, CHECK_ERROR) | of.is_beyond(-1, 0.0, CHECK_ERROR)
+    return lost_more | _counts_differ(sessions)
 
 
 def words(
@@ -404,10 +416,10 @@ def _why(
     sessions: ExperimentSessions, plan: ExperimentPlan, of: Measure, *, withheld: bool
 ) -> ExperimentOpen:
     """Return the reason for an open verdict."""
-    if withheld:
-        return "runs_differ"
     if (of.n.with_arm > 0) != (of.n.without > 0):
         return "one_side"
+    if withheld:
+        return "runs_differ"
     if len(sessions) and words(sessions, plan, bounded=False)[-1] != OPEN:
         return "not_known" if (of.known < 1).any() else "runs_differ"
     if len(sessions) and words(sessions, plan, followed=False)[-1] != OPEN:

@@ -8,7 +8,8 @@ from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
-from core.errors import UnknownRun
+from core.errors import NotApplicable, UnknownRun
+from core.records.actor import IN_BROWSER
 from core.records.evidence import INCLUDED, REFERENCED
 from core.records.run_page import RunRow
 from core.records.times import iso
@@ -40,6 +41,17 @@ _ACTS: Final = (
     "SELECT l.name, a.at_ms, a.revision, a.action, a.actor FROM audit a JOIN learner l ON l.learner_id = a.learner_id"
     " ORDER BY l.name, a.at_ms, a.revision, a.action, a.actor"
 )
+OPEN_ITEMS: Final = (
+    " FROM review_hold h JOIN review_queue q ON q.learner_id = h.learner_id"
+    f" AND q.review_queue_no = h.review_queue_no AND q.{ACTIVE} AND q.undone = 0"
+    " JOIN review_item i ON i.learner_id = h.learner_id AND i.review_queue_no = h.review_queue_no"
+    " AND i.item_no = h.item_no"
+)
+"""Items that reviewers hold, ``i``, with their holds ``h`` and queues ``q``."""
+BY_PERSON: Final = "(h.actor = ? OR substr(h.actor, 1, length(?)) = ?)"
+"""Condition of the holds of an actor, by any browser."""
+_OF_EXPERIMENT: Final = '%"source":"experiment"%'
+"""Pattern of the stored queries of queues that sample an experiment."""
 
 
 class RunMatch(NamedTuple):
@@ -239,3 +251,32 @@ def n_runs(connection: Connection) -> int:
             f" WHERE r.{ACTIVE} AND r.revision <= l.revision"
         )[0][0]
     )
+
+
+def blind_runs(facts: Facts, actor: str) -> frozenset[int]:
+    """Return the runs, by number, whose arms and side a reviewer may not see now.
+
+    These are the runs of the sessions that the reviewer has open in queues of experiments.
+    """
+    if not facts.has_experiments:
+        return frozenset()
+    opened = facts.connection.rows(
+        f"SELECT i.run_no, coalesce(r.session, ''){OPEN_ITEMS} JOIN run r ON r.learner_id = h.learner_id"
+        f" AND r.run_no = i.run_no WHERE h.learner_id = ? AND {BY_PERSON} AND q.asks LIKE ?",
+        [facts.learner_id, actor, in_browser := f"{actor}{IN_BROWSER}", in_browser, _OF_EXPERIMENT],
+    )
+    if not opened:
+        return frozenset()
+    sessions = sorted({session for _, session in opened if session})
+    others = facts.distinct_in("SELECT run_no FROM run WHERE learner_id = ? AND session IN ({})", sessions)
+    return frozenset({run_no for run_no, _ in opened}.union(others))
+
+
+def refuse_blind(facts: Facts, run_nos: Iterable[int]) -> None:
+    """Raise `NotApplicable` for an act about an arm in a run to whose arms the actor is blind."""
+    blind = facts.blind if isinstance(facts, Snapshot) else blind_runs(facts, facts.actor.name)
+    if not blind.isdisjoint(run_nos):
+        raise NotApplicable(
+            "An act about an arm in a run must wait while an item of an experiment with it is open to you.",
+            next_step="Judge or skip the item first.",
+        )

@@ -359,3 +359,13 @@ def test_a_plan_takes_more_for_less() -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_figures_of_a_world_are_the_same_by_doors(tmp_path: Path, name: str) -> None:
     assert is_alike(KINDS[name], np.random.default_rng([61, len(name)]), tmp_path, 30)
+
+
+def test_a_side_with_too_few_sessions_withholds_the_verdict() -> None:
+    """Sessions of one side that failed were never recorded."""
+    dice = np.random.default_rng(3)
+    side, solved = dice.random(1_600) < 0.5, dice.random(1_600) < 0.5
+    kept = ~side | solved | (dice.random(1_600) < 0.4)
+    world = assigned_of(side[kept], solved[kept].astype(np.float64))
+    shown = figures(world, plan_of(1_000, "success"))
+    assert (shown.word, shown.why) == ("open", "runs_differ")
