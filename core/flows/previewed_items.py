@@ -94,7 +94,7 @@ def _of_experiment(snapshot: Snapshot, asks: QueueAsks, clock: Clock | None) -> 
         raise InvalidInput(
             f"A sample of {start.fact.id} must be a queue, and its outcomes must come from people, got "
             f"{'a batch' if clock is None else f'the source {start.plan.source}'}.",
-            next_step="Start one with: armscope experiment start ARM --source person",
+            next_step="Start an experiment whose outcomes come from people: its source is person.",
         )
     units: dict[tuple[float, bool], list[int]] = defaultdict(list)
     for name, with_arm, run_no in runs_to_judge(snapshot, start.fact.number, start.plan, clock()):

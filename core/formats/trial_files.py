@@ -177,7 +177,7 @@ def source_of(head: Head) -> str | None:
     if _MARK in head.keys and "pilot" in head.keys:
         raise UnreadableSource(
             "Results must be of a whole trial, got those of a pilot.",
-            next_step="Run the trial without --pilot, and read its results.",
+            next_step="Run the whole trial, and read its results.",
         )
     if _MARK in head.keys or {"task", "repeat", "side"} <= head.keys:
         return OWN_LINES
