@@ -260,8 +260,8 @@ class Context:
                 snapshot.settings = replace_settings(snapshot.settings, sticky=self.sticky)
             snapshot.shows_words = self.may("read_words")
             snapshot.shows_texts = self.may("read_texts")
-            if snapshot.has_experiments and action not in {"select", "ingest"}:
-                snapshot.blind = blind_runs(snapshot, self.actor.name)
+            if snapshot.has_experiments and snapshot.has_holds and action not in {"select", "ingest"}:
+                snapshot.look_up_blind = lambda: blind_runs(snapshot, self.actor.name)
             yield snapshot
 
     @contextmanager

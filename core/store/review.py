@@ -350,5 +350,5 @@ def hidden_evaluations(facts: Facts, actor: str) -> frozenset[int]:
         " AND (e.rater <> ? OR e.claimed_by <> '')",
         [facts.learner_id, actor, in_browser, in_browser, actor] * 2,
     )
-    of_arms = facts.rows_in(_OF_ARMS, sorted(facts.blind))
+    of_arms = facts.rows_in(_OF_ARMS, sorted(facts.blind)) if facts.blind else []
     return frozenset(number for (number,) in (*rows, *of_arms))

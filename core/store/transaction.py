@@ -72,7 +72,7 @@ BEGUN: Final = (
 ROOM: Final = 1_000_000
 """Revisions that are left for acts during a staged import."""
 
-_NEVER_WRITTEN: Final = (-1, "{}", 0, 0, 0, "", 0, 0, None, 1, 1, 1, 1, 1)
+_NEVER_WRITTEN: Final = (-1, "{}", 0, 0, 0, "", 0, 0, None, 1, 1, 1, 1, 1, 0)
 
 
 @lru_cache(maxsize=64)
@@ -253,8 +253,13 @@ class Statements:
 
     connection: Connection
     learner_id: int
-    blind: frozenset[int] = frozenset()
-    """Numbers of the runs whose arms and side the reader may not see now; `core.flows.context` sets it."""
+    look_up_blind: Callable[[], frozenset[int]] = frozenset
+    """Lookup of ``blind``; `core.flows.context` sets it."""
+
+    @cached_property
+    def blind(self) -> frozenset[int]:
+        """Numbers of the runs whose arms and side the reader may not see now."""
+        return self.look_up_blind()
 
     def rows(self, sql: str, values: Iterable[object] = ()) -> list[Row]:
         """Return the rows of a query whose first parameter is the learner; ``values`` are the others."""
@@ -332,7 +337,10 @@ class Snapshot(Statements):
             next_experiment,
             next_undo,
             next_import,
+            has_holds,
         ) = row or _NEVER_WRITTEN
+        self.has_holds = bool(has_holds)
+        """A person holds an item of a queue, or did lately."""
         self.is_compacted = next_compaction > 1
         self.has_experiments = next_experiment > 1
         self.state_of_experiments = (self.origin, connection.file, next_experiment, next_undo, next_import)
@@ -353,8 +361,8 @@ class Snapshot(Statements):
         return self.connection.row(
             "SELECT learner_id, settings, staged_import_no, staged_revision, staged_parts, origin, revision, token,"
             " chain_head, next_link_no, next_compaction_no, next_experiment_no, next_undo_no,"
-            " next_import_no FROM learner"
-            " WHERE learner_id = ? AND name = ? AND revision > 0",
+            " next_import_no, EXISTS (SELECT 1 FROM review_hold WHERE learner_id = ?1) FROM learner"
+            " WHERE learner_id = ?1 AND name = ? AND revision > 0",
             [number, self.name],
         )
 

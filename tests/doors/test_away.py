@@ -195,7 +195,7 @@ def test_a_run_that_was_selected_stays_selected(mode: Mode, front: Front, tmp_pa
 def test_a_run_whose_answer_was_lost_counts_once(front: Front, context: Context, tmp_path: Path) -> None:
     """It is recorded, the client doesn't know, and sends it again without the texts that its excerpts are from."""
     offered = [*TOOLS, "skill:review:main", "file:workspace:plan.md"]
-    with Client(front.url, spool=tmp_path, **QUICK) as client:
+    with Client(front.url, spool=tmp_path, **QUICK | {"select_s": NO_WAIT_S}) as client:
         with client.run(offered, uid="r", model="m") as run:
             run.called("search", {"q": "review of last week"})
             run.said("As plan.md has it, the answer is 42.")

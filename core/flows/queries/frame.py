@@ -91,15 +91,15 @@ def visibility(context: Context) -> Visibility:
 
 
 def _visibility(context: Context, snapshot: Snapshot) -> Visibility:
-    learners, hidden = snapshot.together(
-        lambda: reads.learners(snapshot), lambda: context.hidden_from(snapshot)
+    learners, blind, hidden = snapshot.together(  # what is hidden follows from the blind runs
+        lambda: reads.learners(snapshot), lambda: snapshot.blind, lambda: context.hidden_from(snapshot)
     )
     return Visibility(
         snapshot_key=snapshot.moment,
         learners=readable(context.actor, learners),
         roles=context.actor.roles(context.learner),
         hidden=hidden,
-        blind=snapshot.blind,
+        blind=blind,
     )
 
 
