@@ -168,7 +168,7 @@ class Kind:
     ``more_runs`` is the mean number of runs beyond the first, with and without. ``late_days`` is the mean delay of
     outcomes, of failures with the arm and of others. ``lost`` is the chance that a session has no run, and what a
     failing one with the arm adds. ``spread`` is that of the logarithm of tokens. ``runaways`` is the share of
-    sessions with 50 times the tokens.
+    sessions with 50 times the tokens. ``unmetered`` is the share of runs with the arm, the costliest, without tokens.
     """
 
     rates: Rates = _NO_EFFECT
@@ -184,6 +184,7 @@ class Kind:
     lost: tuple[float, float] = (0.0, 0.0)
     spread: float = 1.2
     runaways: float = 0.0
+    unmetered: float = 0.0
     log_ratio: float = 0.0
     has_cap: bool = True
     a_day: float = 100.0
@@ -235,6 +236,9 @@ class Kind:
         known_at = at[session] + dice.exponential(np.where(had_arm & ~solved, *self.late_days))
         size = dice.normal(9.0, self.spread, n) + np.where(with_arm, self.log_ratio, 0.0)
         tokens = np.exp(size) * np.where(dice.random(n) < self.runaways, 50.0, 1.0)
+        of_runs = tokens[session] * dice.uniform(0.5, 1.5, len(session))
+        if self.unmetered:
+            of_runs[had_arm & (of_runs > np.quantile(of_runs, 1 - self.unmetered))] = np.nan
         return World(
             at=at,
             with_arm=with_arm,
@@ -244,7 +248,7 @@ class Kind:
                 solved=solved[has_run],
                 known_at=np.where(is_known, known_at, np.inf)[has_run],
                 failed=dice.random(int(has_run.sum())) < 0.05,
-                tokens=(tokens[session] * dice.uniform(0.5, 1.5, len(session)))[has_run],
+                tokens=of_runs[has_run],
             ),
             truth=ours - theirs if self.metric == "success" else np.full(n, self.log_ratio),
             rises=self.rises,
@@ -272,6 +276,7 @@ KINDS: Final = {
     "heavy tails, less": Kind(
         metric="tokens", smallest=25.0, spread=1.7, log_ratio=float(np.log(0.75)), due="helps"
     ),
+    "costliest unknown": Kind(metric="tokens", unmetered=0.04, n=3_000),
     "offered in 10 %": Kind(n=300, a_day=10.0, rates=_even(0.0, 0.3), more_runs=(1.0, 1.0)),
     "rare success": Kind(rates=_even(0.0, 0.02), smallest=2.0),
     "shares of .1, then .5": Kind(rates=_rising, shares=(0.1, 0.5), n=3_000),
@@ -382,13 +387,14 @@ def _runs(
     at_ms = np.rint(world.at * DAY_MS).astype(np.int64) + begin_ms
     built = []
     for number, session in enumerate(runs.session.tolist()):
-        tokens = int(runs.tokens[number])
+        is_known = bool(np.isfinite(runs.tokens[number]))
+        tokens = int(runs.tokens[number]) if is_known else 0
         fields: dict[str, Any] = {
             "ended_at_ms": int(at_ms[session]),
             "model": "small",
             "status": "error" if runs.failed[number] else "completed",
-            "usage": Usage(input=tokens, output=0),
-            "duration_ms": 40 * tokens,
+            "usage": Usage(input=tokens, output=0) if is_known else None,
+            "duration_ms": 40 * tokens if is_known else None,
         }
         if not chosen:
             solved = float(runs.solved[number])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from core.errors import ArmscopeError, Denied, NotApplicable, UnknownAct, UnknownArm
 from core.explained import experiments as explained
@@ -29,11 +33,11 @@ from core.flows.select import select
 from core.flows.settings import change
 from core.records.arm import Arm
 from core.records.experiment import AssignmentLine, ExperimentAct, ExperimentLine
-from core.records.run import Inventory, Run
+from core.records.run import Inventory, Run, Usage
 from core.records.selection import Selection
-from core.records.times import DAY_MS, MINUTE_MS
+from core.records.times import DAY_MS, HOUR_MS, MINUTE_MS
 from core.store.experiments import is_with, started
-from tests.worlds import START_MS, acting, context_at, is_clean
+from tests.worlds import START_MS, acting, chosen_among, context_at, is_clean
 
 ARM = "tool:web:search"
 ARMS = tuple(Arm(key=key, token_cost=100) for key in (ARM, "tool:web:fetch", "skill:own:pdf"))
@@ -140,6 +144,35 @@ def test_a_harm_stops_the_experiment_by_itself_with_an_alarm(context: Context, c
     assert not [one for one in queries.alarms(context) if one.kind == "experiment_harms"]
     (after,) = live(context, clock, 1, always(1, 1), first=9_000)
     assert {one.arm: one.reason for one in after.decisions}[ARM] == "excluded"
+
+
+@given(
+    delays=st.lists(st.sampled_from((0, HOUR_MS, DAY_MS, 26 * HOUR_MS, 30 * DAY_MS)), min_size=4, max_size=9),
+    has_end=st.booleans(),
+)
+@settings(max_examples=8)
+def test_a_run_that_becomes_known_too_late_changes_no_figure(delays: Sequence[int], *, has_end: bool) -> None:
+    clock = Clock()
+    with (
+        TemporaryDirectory() as folder,
+        closing((context := replace(context_at(Path(folder) / "a.db"), clock=clock)).store),
+    ):
+        live(context, clock, 30, always(0.5, 0.5))
+        start_experiment(context, ARM, metric="tokens", hours=1, days=1)
+        at_ms = clock.now_ms
+        chosen = [select(context, ARMS, session=f"new{number}") for number in range(len(delays))]
+        for number, delay in enumerate(sorted(delays)):
+            clock.now_ms = at_ms + delay
+            end, uid = at_ms if has_end else None, f"new{number}"
+            record(
+                context,
+                chosen_among(uid, chosen[number], ARMS, session=uid, usage=Usage(input=9), ended_at_ms=end),
+            )
+        clock.now_ms = at_ms + 31 * DAY_MS
+        (row,) = experiments(context)
+        n_late = sum(delay > HOUR_MS + DAY_MS for delay in delays)
+        lost = row.figures.without_run
+        assert (row.figures.n_late, lost.with_arm + lost.without) == (n_late, n_late)
 
 
 def test_what_can_not_be_tested_is_refused_with_its_reason(context: Context, clock: Clock) -> None:

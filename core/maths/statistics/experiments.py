@@ -73,6 +73,8 @@ _MOST_LOG: Final = math.log(1_000)
 """Largest logarithm of a ratio in a search."""
 _NEAR: Final = 1e-6
 """Largest error of a limit that was searched."""
+_LEVELS: Final = 4
+"""Levels per doubling of an effect that unknown totals of one side can explain."""
 _MOST_SESSIONS: Final = 1_000_000
 _ONE_TAIL, _TWO_TAILS = scipy.special.ndtri([0.86, 0.93]).tolist()
 """Normal quantiles for a power of .8, in one test and in two, with room because the centre is learned first."""
@@ -177,9 +179,9 @@ class Measure:
         return np.asarray(np.logaddexp.reduce(_LOG_WEIGHTS[:, None] + np.stack(logs), axis=0))
 
     def _room(self, side: _Side) -> Floats:
-        """Return the effect that can come from outcomes which only one side lacks, after each session.
+        """Return the effect that can come from values which only one side lacks, after each session.
 
-        A gap of up to one standard error counts as chance. For totals the effect is 0.
+        A gap of up to one standard error counts as chance.
         """
         had_run, known = np.where(np.isfinite(self.known), 1.0, 0.0), np.nan_to_num(self.known)
         has_bounds = self.is_bounded | self.is_sampled
@@ -187,18 +189,35 @@ class Measure:
         n, n_ours = np.arange(1, len(ours) + 1), np.cumsum(self.with_arm)
         share = (n_ours * ours + (n - n_ours) * theirs) / n
         error = np.sqrt(share * (1 - share) * (1 / np.maximum(n_ours, 1) + 1 / np.maximum(n - n_ours, 1)))
-        value = np.where((ours < theirs) == (side > 0), self.centre, 1 - self.centre)
-        return np.asarray(self.in_points * value * np.maximum(np.abs(ours - theirs) - error, 0.0))
+        gap = np.clip(np.abs(ours - theirs) - error, 0.0, 1 - _NEAR)
+        worst = np.where((ours < theirs) == (side > 0), 0.0, 1.0)
+        if self.in_points:
+            return np.asarray(gap * np.abs(worst - self.centre))
+        return np.asarray(np.abs(np.log1p(gap * (worst / self.centre - 1))))
+
+    def _wealth_beyond_room(self, side: _Side, effect: float | Floats) -> Floats:
+        """Return the logarithm of the wealth of bets on an effect that values of one side alone can't explain."""
+        room = self._room(side)
+        if self.in_points:
+            return self.log_wealth(side, effect + side * room, bounded=False)
+        level = np.ceil(_LEVELS * np.log2(np.maximum(room, _NEAR)))  # each level costs bets of its own
+        wealth = self.log_wealth(side, effect, bounded=False)
+        for one in np.unique(level[room > 0]).tolist():
+            of_level = self.log_wealth(side, effect + side * 2 ** (one / _LEVELS), bounded=False)
+            wealth = np.where((level == one) & (room > 0), of_level, wealth)
+        return wealth
 
     def is_beyond(
         self, side: _Side, effect: float | Floats, error: float = ERROR, *, bounded: bool = True
     ) -> Bools:
         """Return whether bets prove after each session that the effect is beyond ``effect`` on this side."""
         need = math.log(2 / error)
-        effect = effect + side * self._room(side) if bounded and self.in_points else effect
-        proven = self.log_wealth(side, effect, bounded=False) >= need
-        if not bounded or not self.is_bounded.any():
+        if not bounded:
+            return np.asarray(self.log_wealth(side, effect, bounded=False) >= need)
+        proven = self._wealth_beyond_room(side, effect) >= need
+        if not self.is_bounded.any():
             return np.asarray(proven)
+        effect = effect + side * self._room(side) if self.in_points else effect
         worst = self.log_wealth(side, effect, bounded=True) >= need
         return np.where(self.is_bounded, worst, proven)
 

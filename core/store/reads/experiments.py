@@ -27,6 +27,7 @@ from core.records.experiment import ExperimentPlan
 from core.records.observation import digest
 from core.records.review import QueueAsks
 from core.records.times import DAY_MS, HOUR_MS
+from core.store.chain import held_links
 from core.store.engine.dialect import ACTIVE, ASSIGNMENTS_BY_EXPERIMENT, BY_NAME, BY_TIME, RUNS_BY_UID
 from core.store.queues import active_queues
 from core.store.reads.achieved import compared_outcomes, outcomes_there_are
@@ -52,7 +53,7 @@ _ASSIGNED: Final = (
     " AND revision <= ? ORDER BY revision, assignment_no"
 )
 _RUNS: Final = tuple(
-    f"SELECT a.assignment_no, r.class, r.choice, r.not_offered, {_COLUMNS} FROM assignment a"
+    f"SELECT a.assignment_no, r.class, r.choice, r.not_offered, r.revision, {_COLUMNS} FROM assignment a"
     f" {ASSIGNMENTS_BY_EXPERIMENT} CROSS JOIN run r {path}{_OF_ARM} WHERE r.learner_id = ?1"
     f" AND a.learner_id = ?1 AND a.experiment_no = ? AND a.undone = 0 AND a.{ACTIVE} AND {joined}{_COUNTED}"
     for path, joined in (
@@ -139,19 +140,22 @@ def experiment_sessions(
 ) -> tuple[ExperimentSessions, int]:
     """Return the assigned sessions of an experiment, and the number of runs that came too late.
 
+    A run came too late if it ended after the time of its session, or became known when no outcome counts any more.
     A run follows its side if its selection took the side from the assignment, and the arm was in or out accordingly.
     An imported run needs no selection.
     """
     numbers, ids, with_arm, chance, ends = _assigned(facts, experiment_no, plan)
-    runs, (run_class, choice, not_offered) = _runs_of(facts, experiment_no, plan.arm, numbers)
-    line_id = _line_id(facts, experiment_no)
+    runs, (run_class, choice, not_offered, revision) = _runs_of(facts, experiment_no, plan.arm, numbers)
+    line_id, latest = _line_id(facts, experiment_no), ends + plan.days * DAY_MS
     is_by_side = _took(line_id, with_arm[runs.session], run_class, choice)
     is_out = (np.maximum(runs.flags, 0) & _NEVER_OUT == 0) & ~_called(plan.arm, not_offered)
     is_in = np.maximum(runs.flags, 0) & (INCLUDED | NAMED) != 0
     is_followed = is_by_side & np.where(with_arm[runs.session], is_in, is_out)
     in_time = runs.ended_ms <= ends[runs.session]
+    if line_id.startswith(f"{facts.origin}/"):  # another learner knew its own runs earlier
+        in_time &= _known_ms(facts, ints(revision), now_ms) <= latest[runs.session]
     measures = _measured(facts, runs.where(in_time), ends, with_arm, source=plan.source, days=plan.days)
-    has_run, is_over = ~np.isnan(measures["known"]), now_ms > ends + plan.days * DAY_MS
+    has_run, is_over = ~np.isnan(measures["known"]), now_ms > latest
     sample_odds, in_sample = _sampled(facts, line_id, ids, with_arm, ends, days=plan.days)
     sessions = ExperimentSessions(
         with_arm=with_arm,
@@ -181,12 +185,26 @@ def _assigned(
 def _runs_of(
     facts: Facts, experiment_no: int, arm: str, numbers: Sequence[int]
 ) -> tuple[_CountedRuns, list[list[Any]]]:
-    """Return the runs of assigned sessions, with their classes, selections, and called names not on offer."""
+    """Return the runs of assigned sessions, with their classes, selections, called names not on offer, revisions."""
     values = [facts.learner_id, arm_number(facts, arm), experiment_no, facts.revision]
     both = [facts.connection.columns(sql, values) for sql in _RUNS]
     number, *columns = (list(chain(*one)) for one in zip(*both, strict=True))
     place = {one: index for index, one in enumerate(numbers)}
-    return _CountedRuns.of([place[one] for one in number], columns[3:]), columns[:3]
+    return _CountedRuns.of([place[one] for one in number], columns[4:]), columns[:4]
+
+
+def _known_ms(facts: Facts, revisions: Ints, now_ms: int) -> Ints:
+    """Return when runs of these revisions became known: the time of the first link at or after each; else now.
+
+    Revisions without a link only add up, so the links from the least revision on are among the last ones.
+    """
+    row = facts.row("SELECT chain_held, next_link_no FROM learner WHERE learner_id = ?")
+    held, next_no = row or (None, 1)
+    first = int(revisions.min(initial=facts.revision)) - facts.revision + next_no - 1
+    sql = "SELECT revision, at_ms FROM link WHERE learner_id = ? AND link_no >= ? ORDER BY link_no"
+    links = [*facts.rows(sql, [first]), *((one.revision, one.at_ms) for one in held_links(held))]
+    known, at_ms = np.array([*links, (facts.revision + 1, now_ms)], dtype=np.int64).T
+    return np.asarray(at_ms[np.searchsorted(known, revisions)])
 
 
 def _sampled(
