@@ -210,12 +210,20 @@ class RunUnderWay(Generic[_T]):
 
     @_harmless
     def called(self, name: str | None, arguments: object = "") -> None:
-        """Add a tool call; detectors read the first 200 characters of its arguments.
+        """Add a tool call by the tool's name or arm; detectors read the first 200 characters of its arguments.
 
-        They are stored with the transcript, only with the setting ``keep_texts``.
+        They are stored with the transcript, only with the setting ``keep_texts``. An arm of another type than a tool
+        is added as by `loaded`.
         """
-        if name is not None:
-            self._call(name, "" if arguments is None else text_of(arguments))
+        if name is None:
+            return
+        decisions = () if self._selection is None else self._selection.decisions
+        arms = (Arm(key=one) for one in (*self._named, *(one.arm for one in decisions)) if one == name)
+        arm = next(arms, None)
+        if arm is not None and arm.type != "tool":
+            self.loaded(name)
+        else:
+            self._call(name if arm is None else arm.name, "" if arguments is None else text_of(arguments))
 
     def _call(self, name: str, arguments: str, identity: str = "") -> None:
         known = keepable(as_text("A call's name", name, MAX_LABEL_CHARS))

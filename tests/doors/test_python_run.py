@@ -160,6 +160,15 @@ def test_memories_and_sections_are_candidates(tmp_path: Path) -> None:
     assert found == {"tool:web:search": 1, "memory:fact:sla": 1, "section:system:safety": 1}
 
 
+def test_the_id_of_an_arm_on_offer_means_its_call(tmp_path: Path) -> None:
+    offered, named = ["tool:web:search", "skill:own:full"], ["skill:pdf:main"]
+    with open_learner(tmp_path / "a.db") as learner, learner.run(offered, named=named) as run:
+        for arm in (*offered, *named, "tool:web:other"):
+            run.called(arm)
+    assert [call.name for call in run.calls] == ["search", "tool:web:other"]
+    assert (run.loads, run.ignored) == (["skill:pdf:main"], 1)
+
+
 # What is kept
 
 
