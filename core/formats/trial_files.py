@@ -36,6 +36,7 @@ from core.records.counts import number_of
 from core.records.currency import PICO
 from core.records.limits import MAX_LABEL_CHARS, Count, Label, shown
 from core.records.trial import (
+    MOST_CELLS,
     MOST_MONEY_PICO,
     NOT_GRADED,
     TRIAL_SIDES,
@@ -149,10 +150,11 @@ class Collected(TaskNames):
 
     def results(self, source: str, header: TrialHeader, about: str = "") -> TrialResults:
         """Return the results; raise `UnreadableSource` where there are none."""
-        if not self.cells:
+        n = len(self.cells)
+        if not 0 < n <= MOST_CELLS:
             raise UnreadableSource(
-                f"Results must hold a cell, got none ({self.file}).{self.why}",
-                next_step="Run the trial first, or name another file.",
+                f"Results must hold 1 to {MOST_CELLS:,} runs, got {n:,} ({self.file}).{self.why}",
+                next_step="Name a file of fewer runs." if n else "Run the trial first, or name another file.",
             )
         cells, notes = tuple(self.cells.values()), (*self.notes, *self._left_out())
         return alike(TrialResults, header, source=source, about=about, cells=cells, notes=notes)

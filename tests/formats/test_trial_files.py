@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from core.errors import InvalidInput, UnreadableSource
 from core.flows.trials.results import read_results
-from core.formats.trial_files import OWN_LINES, PLUGIN_EVAL, SKILL_CREATOR, TrialHeader
+from core.formats.trial_files import OWN_LINES, PLUGIN_EVAL, SKILL_CREATOR, Collected, TrialHeader
 from core.records.trial import MOST_CELLS, TRIAL_SIDES, Cell, TrialResults
 from tests.formats.builders import Json, lines, put
 
@@ -177,11 +177,19 @@ def test_the_first_line_of_a_cell_counts() -> None:
     assert [cell.grade for cell in again.cells] == [1.0, 0.0]
 
 
+def test_too_many_runs_name_their_file() -> None:
+    collected = Collected(file="large.jsonl")
+    for number in range(MOST_CELLS + 1):
+        collected.add(Cell(task=f"t{number // 50}", repeat=number % 50 + 1, side="with"))
+    with pytest.raises(UnreadableSource, match=r"got 100,001 \(large\.jsonl\)\. Name a file of fewer runs"):
+        collected.results(OWN_LINES, HEADER)
+
+
 @pytest.mark.parametrize(
     ("content", "error"),
     [
-        (trial_line(HEADER), "Results must hold a cell, got none"),
-        (trial_line(HEADER) + b"{\n", "got none .*The first record left out: It is"),
+        (trial_line(HEADER), "Results must hold 1 to 100,000 runs, got 0"),
+        (trial_line(HEADER) + b"{\n", "got 0 .*The first record left out: It is"),
         (trial_line(HEADER)[:20], "one header line, got 0 .*: The last line is cut off"),
         (
             b'{"armscope_trial": 1, "x": 2}\n' + trial_line(Cell(task="t", repeat=1, side="with")),
