@@ -63,7 +63,7 @@ _WORDS: Final[dict[tuple[ArmType, bool], tuple[str, ...]]] = {
         "It checked before it changed anything.",
     ),
     ("tool", False): (
-        "Offered, and nobody needed it.",
+        "Offered, and not needed.",
         "A plain question; no call was called for.",
         "Would only have slowed this down.",
     ),
@@ -85,7 +85,7 @@ _WORDS: Final[dict[tuple[ArmType, bool], tuple[str, ...]]] = {
     ("file", False): (
         "Out of date, and long.",
         "Has nothing to do with this customer.",
-        "Nobody opened it.",
+        "It was never opened.",
     ),
     ("memory", True): (
         "Good that it remembered.",

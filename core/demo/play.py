@@ -109,7 +109,7 @@ SECOND_RUBRIC: Final = Rubric(
 N_OPEN: Final = 30
 OPEN: Final = partial(
     add_queue,
-    name="Replies nobody has read yet",
+    name="Replies without a review",
     asks=QueueAsks(source="unjudged", about="layer", order="oldest", limit=N_OPEN),
     n_reviewers=2,
     rubric=SECOND_RUBRIC.version,
@@ -164,7 +164,7 @@ _IN_RUNS: Final = (
                     was_used=False,
                     outcome="failure",
                     score=0.75,
-                    feedback="Offered, and nobody needed it.",
+                    feedback="Offered, and not needed.",
                 ),
                 InRun(arm="tool:fs:Edit", is_whole=True, outcome="success", score=0.8),
             ),
