@@ -87,10 +87,8 @@ def number(
     checked = _float(value)
     if checked is None or not (math.isfinite(checked) and lowest <= checked <= highest):
         allowed = "a finite number" if lowest == -math.inf else f"a number from {lowest:g} to {highest:g}"
-        raise InvalidInput(
-            f"{name} must be {allowed}, got {shown(value)}{where}.",
-            next_step="Leave it out when there was none; 0 is a value.",
-        )
+        step = "Use one in this range." if lowest > 0 else "Leave it out when there was none; 0 is a value."
+        raise InvalidInput(f"{name} must be {allowed}, got {shown(value)}{where}.", next_step=step)
     return checked
 
 
