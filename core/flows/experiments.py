@@ -5,9 +5,11 @@ An experiment puts an arm in or out of whole sessions by chance, so that its ses
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import replace as in_time
-from typing import Annotated, Final, Unpack
+from typing import Annotated, Final, TypeVar, Unpack
 
 import numpy as np
 from msgspec import Meta
@@ -48,9 +50,10 @@ from core.records.times import DAY_MS
 from core.store.experiments import StartedExperiment, add_experiment, n_open, named_experiment, started
 from core.store.reads import arm_columns, arm_number, candidates, last_run_ms
 from core.store.reads.arm_story import version_counts
-from core.store.reads.experiments import PastSessions, experiment_sessions, past_sessions
+from core.store.reads.experiments import PastSessions, experiment_sessions, first_end_ms, past_sessions
 from core.store.transaction import Facts, Snapshot, Transaction
 
+_Answer = TypeVar("_Answer", ExperimentStarted, ExperimentChanged)
 _OWN: Final = "own"
 """Placeholder for the id of a line: a stored fact of this learner has none."""
 _WORD, _WORDS = (1 << 64) - 1, 4
@@ -69,11 +72,16 @@ _OF_PAST: Final[dict[SessionMetric, str]] = {
 }
 
 _OF_SEED: Final = "it is a seed, which is in every prompt."
-_IS_PASSIVE: Final = "the learner is in the passive phase, and everything goes in."
+_NO_ROOM: Final = "the seeds and it exceed the limits of recent selections."
 _STEPS: Final = {
-    _OF_SEED: "Name it as a seed with --seed, or take it out of seed_arms.",
-    _IS_PASSIVE: "Set phase to active.",
+    "the learner is in the passive phase, and everything goes in.": "Set phase to active.",
+    "a setting excludes it.": "Take it out of excluded_arms.",
+    _OF_SEED: "State that it is a seed, or take it out of seed_arms.",
+    "an experiment on it is running.": "Stop that experiment first, or wait until it ends.",
+    f"{MOST_RUNNING} experiments are running.": "Stop one of them first, or wait until one ends.",
+    _NO_ROOM: "Allow more tokens or arms, or take a seed out of seed_arms.",
 }
+"""Reasons that prevent a start, with their next steps: first those of `_reasons`, in its order."""
 
 
 def plan_experiment(context: Context, arm: ArmKey, **options: Unpack[ExperimentOptions]) -> ExperimentPlanned:
@@ -116,11 +124,7 @@ def start_experiment(
         txn.audit("experiment", act, {"form": "start", "arm": arm})
         return ExperimentStarted(id=act, planned=planned, plan=plan)
 
-    if preview:
-        return replace(context.rehearse("settings", work), id=None)
-    answer = context.write("settings", work)
-    discard_prepared(context)
-    return answer
+    return _acted(context, work, preview=preview)
 
 
 def _refuse(arm: str, reasons: Sequence[str], *, seed: bool) -> None:
@@ -129,7 +133,7 @@ def _refuse(arm: str, reasons: Sequence[str], *, seed: bool) -> None:
         if not (seed and reason == _OF_SEED):
             raise NotApplicable(
                 f"No experiment on {arm} can start: {reason}",
-                next_step=_STEPS.get(reason, "See armscope experiment plan."),
+                next_step=_STEPS.get(reason, "Give each session an id of its own."),
             )
 
 
@@ -164,6 +168,8 @@ def _planned(
     needed = sessions_needed(wish.metric, wish.smallest, wish.share, past=values[wish.metric])
     a_day = len(past) / past.days if past.days and len(past) else None
     days = None if needed is None or a_day is None else needed / a_day
+    takes_long = needed is None or (days is not None and days > MOST_DAYS)
+    most_sessions = MOST_PLANNED if a_day is None else a_day * MOST_DAYS
     runs = (needed or 0) * past.n_runs / max(len(past), 1)
     planned = ExperimentPlanned(
         arm=wish.arm,
@@ -176,7 +182,9 @@ def _planned(
         days=days,
         n_baseline=round(runs * snapshot.settings.baseline_rate),
         n_past=int(np.isfinite(values[wish.metric]).sum()),
-        proposes_trial=needed is None or (days is not None and days > MOST_DAYS),
+        past_days=past.days,
+        proposes_trial=takes_long,
+        feasible=_feasible(wish, values[wish.metric], most_sessions) if takes_long else None,
         refused=tuple(_refusals(snapshot, wish.arm, past, now_ms)),
     )
     most = MOST_DAYS if days is None else min(MOST_DAYS, max(_TIMES_PLANNED * days, 1.0))
@@ -190,6 +198,17 @@ def _planned(
         is_seed=wish.arm in snapshot.settings.always_in,
     )
     return planned, plan
+
+
+def _feasible(wish: ExperimentPlan, past: Floats, n_sessions: float) -> float | None:
+    """Return the least larger effect, in whole points or per cent, that so many sessions show; None = none."""
+
+    def is_enough(smallest: int) -> bool:
+        return (sessions_needed(wish.metric, smallest, wish.share, past=past) or math.inf) <= n_sessions
+
+    larger = range(int(wish.smallest) + 1, 101)
+    index = bisect_left(larger, x=True, key=is_enough)
+    return float(larger[index]) if index < len(larger) else None
 
 
 def _past(snapshot: Snapshot, wish: ExperimentPlan, now_ms: int) -> tuple[OutcomeSource | None, PastSessions]:
@@ -218,7 +237,7 @@ def _refusals(snapshot: Snapshot, arm: str, past: PastSessions, now_ms: int) -> 
     if past.n_runs >= _MANY_RUNS and past.largest_share > _MOST_OF_ONE:
         reasons.append(f"one session id has {past.largest_share:.0%} of all runs, so it names no session.")
     if _exceeds_limits(snapshot, arm):
-        reasons.append("the seeds and it exceed the limits of recent selections.")
+        reasons.append(_NO_ROOM)
     return reasons
 
 
@@ -226,14 +245,14 @@ def _reasons(facts: Facts, arm: str, now_ms: int) -> list[str]:
     """Return the reasons that prevent a start, from the present state alone."""
     settings = facts.settings
     running = [one for one in started(facts) if one.assigns(now_ms)]
-    reasons = {
-        _IS_PASSIVE: settings.phase == "passive",
-        "a setting excludes it.": arm in settings.excluded_arms,
-        _OF_SEED: arm in settings.always_in,
-        "an experiment on it is running.": any(one.plan.arm == arm for one in running),
-        f"{MOST_RUNNING} experiments are running.": len(running) >= MOST_RUNNING,
-    }
-    return [reason for reason, holds in reasons.items() if holds]
+    holds = (
+        settings.phase == "passive",
+        arm in settings.excluded_arms,
+        arm in settings.always_in,
+        any(one.plan.arm == arm for one in running),
+        len(running) >= MOST_RUNNING,
+    )
+    return [reason for reason, one in zip(_STEPS, holds, strict=False) if one]
 
 
 def _exceeds_limits(snapshot: Snapshot, arm: str) -> bool:
@@ -315,18 +334,17 @@ def _exclude(txn: Transaction, one: StartedExperiment) -> ExperimentChanged:
     out = txn.settings.excluded_arms
     seeds = tuple(arm for arm in txn.settings.seed_arms if arm != one.plan.arm)
     if one.plan.arm in out:
-        raise NotApplicable(f"{one.plan.arm} is excluded already.", next_step="See armscope config.")
+        raise NotApplicable(
+            f"{one.plan.arm} is excluded already.", next_step="Undo its exclusion, or leave it so."
+        )
     if seeds != txn.settings.seed_arms:
         put(txn, "seed_arms", list(seeds))
     answer = put(txn, "excluded_arms", [*out, one.plan.arm])
-    return ExperimentChanged(
-        id=answer.id, experiment=one.fact.id, n_open=n_open(txn, one.fact.number, txn.now_ms), excluded=True
-    )
+    still_open = n_open(txn, one, txn.now_ms)
+    return ExperimentChanged(id=answer.id, experiment=one.fact.id, n_open=still_open, excluded=True)
 
 
-def _acted(
-    context: Context, work: Callable[[Transaction], ExperimentChanged], *, preview: bool
-) -> ExperimentChanged:
+def _acted(context: Context, work: Callable[[Transaction], _Answer], *, preview: bool) -> _Answer:
     context = _in_demo_time(context)
     if preview:
         return replace(context.rehearse("settings", work), id=None)
@@ -342,7 +360,7 @@ def _write(
     name = f"experiment-{add_experiment(txn, line, txn.own)}"
     detail = {"share": act.share, "decision": act.decision, "harms": act.harms}
     txn.audit("experiment", name, {"form": form, "arm": one.plan.arm, "of": one.fact.id, **detail})
-    return ExperimentChanged(id=name, experiment=one.fact.id, n_open=n_open(txn, one.fact.number, txn.now_ms))
+    return ExperimentChanged(id=name, experiment=one.fact.id, n_open=n_open(txn, one, txn.now_ms))
 
 
 def stop_if_harmful(txn: Transaction, experiment_no: int) -> None:
@@ -390,7 +408,11 @@ def experiment_path(context: Context, experiment: ExperimentName) -> tuple[tuple
 
 def _row(snapshot: Snapshot, one: StartedExperiment, now_ms: int) -> ExperimentRow:
     sessions, n_late = experiment_sessions(snapshot, one.fact.number, one.plan, now_ms)
-    stop = one.stop
+    shown, first_ms, stop = figures(sessions, one.plan, n_late=n_late), None, one.stop
+    if shown.pending == shown.assigned:
+        first_ms = first_end_ms(snapshot, one.fact.number, one.plan)
+    if first_ms is not None and one.plan.metric == "success" and sessions.known[0] != 1:
+        first_ms += one.plan.days * DAY_MS
     decided = [act.content for act in one.acts if isinstance(act.content, ExperimentAct)]
     return ExperimentRow(
         experiment=one.fact.id,
@@ -402,13 +424,14 @@ def _row(snapshot: Snapshot, one: StartedExperiment, now_ms: int) -> ExperimentR
         state=_state(one, now_ms),
         at_ms=one.fact.at_ms,
         share=one.share,
-        figures=figures(sessions, one.plan, n_late=n_late),
+        figures=shown,
         stopped_ms=None if stop is None else stop.at_ms,
         harms=next((act.harms for act in decided if act.harms is not None), None),
         decision=next((act.decision for act in reversed(decided) if act.decision is not None), None),
         actor=one.fact.actor,
         acts=tuple(act.id for act in one.acts),
-        n_open=n_open(snapshot, one.fact.number, now_ms),
+        n_open=n_open(snapshot, one, now_ms),
+        counts_ms=first_ms,
         is_excluded=one.plan.arm in snapshot.settings.left_out,
     )
 
@@ -428,6 +451,6 @@ def _running(txn: Transaction, name: str) -> StartedExperiment:
     if not one.assigns(txn.now_ms):
         raise NotApplicable(
             f"{one.fact.id} assigns no new session: it is {_state(one, txn.now_ms).replace('_', ' ')}.",
-            next_step="Start another one: armscope experiment start ARM",
+            next_step="Start another experiment on the arm.",
         )
     return one

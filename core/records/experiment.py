@@ -264,7 +264,8 @@ class ExperimentPlanned(msgspec.Struct, frozen=True, kw_only=True):
     ``n_needed`` sessions that offer the arm have a power of .8; None = more than can be planned. ``used_share`` is
     the share of recent sessions that offer the arm in which it is used. ``sessions_a_day`` offer it, and ``days``
     are needed at this rate; None = unknown. ``n_baseline`` is the number of baseline runs that it costs. ``n_past``
-    sessions gave the spread. ``proposes_trial``: it takes more than 60 days, or more than can be planned.
+    sessions gave the spread, and ``past_days`` the rate. ``proposes_trial``: it takes more than 60 days, or more than
+    can be planned. Then ``feasible`` is a smallest effect that 60 days are enough for; None = there is none.
     ``refused`` are the reasons that prevent a start.
     """
 
@@ -278,7 +279,9 @@ class ExperimentPlanned(msgspec.Struct, frozen=True, kw_only=True):
     days: float | None
     n_baseline: int
     n_past: int
+    past_days: float
     proposes_trial: bool
+    feasible: float | None = None
     refused: tuple[str, ...] = ()
 
 
@@ -286,8 +289,8 @@ class ExperimentRow(msgspec.Struct, frozen=True, kw_only=True):
     """An experiment with its state and figures. ``nth`` counts the experiments on its arm, from 1.
 
     ``share`` is that of new sessions now. ``harms`` names the metric whose proven harm stopped it. ``acts`` are the
-    ids of its later acts. ``n_open`` assigned sessions keep their side until their time is over. ``is_excluded``: a
-    setting keeps the arm out of every prompt.
+    ids of its later acts. ``n_open`` assigned sessions keep their side until their time is over. Where none counts
+    yet, the first counts by ``counts_ms``. ``is_excluded``: a setting keeps the arm out of every prompt.
     """
 
     experiment: str
@@ -303,6 +306,7 @@ class ExperimentRow(msgspec.Struct, frozen=True, kw_only=True):
     actor: str = ""
     acts: tuple[str, ...] = ()
     n_open: int = 0
+    counts_ms: int | None = None
     is_excluded: bool = False
 
 

@@ -203,7 +203,7 @@ def check_running(txn: Transaction) -> None:
     if len(arms) > MOST_RUNNING or len({*arms}) < len(arms):
         raise NotApplicable(
             f"At most {MOST_RUNNING} experiments may run, each on an arm of its own, got {', '.join(arms)}.",
-            next_step="Stop one of them first: armscope experiment stop",
+            next_step="Stop one of them first.",
         )
 
 
@@ -563,18 +563,13 @@ def _had_others(txn: Transaction, session: str, uids: set[str]) -> bool:
     )
 
 
-def n_open(facts: Facts, experiment_no: int, now_ms: int) -> int:
+def n_open(facts: Facts, one: StartedExperiment, now_ms: int) -> int:
     """Return how many assigned sessions of an experiment keep their side now."""
-    one = next((one for one in started(facts) if one.fact.number == experiment_no), None)
-    return (
-        0
-        if one is None
-        else facts.count_of(
-            f"SELECT count(*) FROM assignment WHERE learner_id = ? AND experiment_no = ? AND undone = 0"
-            f" AND {ACTIVE} AND at_ms >= ?",
-            [experiment_no, now_ms - one.plan.hours * HOUR_MS],
-        )
+    sql = (
+        "SELECT count(*) FROM assignment WHERE learner_id = ? AND experiment_no = ? AND undone = 0"
+        f" AND {ACTIVE} AND at_ms >= ?"
     )
+    return facts.count_of(sql, [one.fact.number, now_ms - one.plan.hours * HOUR_MS])
 
 
 # Check

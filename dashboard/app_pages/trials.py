@@ -63,10 +63,13 @@ def _experiment(name: str) -> None:
         experiments.picture(row)
     with right, panel("What now"):
         experiments.state(row)
-    left, right = st.columns([7, 5], gap="large")
+        experiments.history(row)
+    has_picture = row.figures.metric.effect.value is not None
+    if has_picture:
+        left, right = st.columns([7, 5], gap="large")
     with left, panel("Every measure"):
         experiments.measures(row)
-    with right, panel("Its sessions"):
+    with right if has_picture else left, panel("Its sessions"):
         experiments.sides(row)
     with panel("What it rests on"):
         experiments.limits(row)

@@ -150,7 +150,7 @@ def signed(text: Words) -> Words:
 
 def offering(row: ExperimentRow, name: Markdown) -> Sentence:
     """Return the verdict on offering an arm, with its key phrase."""
-    phrase, why = Phrase(Words(explained_experiments.word(row))), row.figures.why
+    phrase, why = Phrase(Words(explained_experiments.word(row))), explained_experiments.why(row)
     match row.figures.word:
         case "helps" | "harms":
             return composed(f"Offering {name} ", phrase, ".")
@@ -160,7 +160,7 @@ def offering(row: ExperimentRow, name: Markdown) -> Sentence:
             return composed(
                 f"The effect of offering {name} is ",
                 phrase,
-                Words(f": {explained_experiments.WHY[why]}." if why else "."),
+                wording.literal(f": {why}." if why else "."),
             )
 
 
@@ -255,7 +255,7 @@ def _size(one: Test) -> str:
 
 
 def _state(one: Test) -> str:
-    return one.source or "plan" if isinstance(one, TrialRow) else one.state.replace("_", " ")
+    return one.source or "plan" if isinstance(one, TrialRow) else explained_experiments.state_word(one)
 
 
 TESTS: Final[Table[Test]] = Table(

@@ -19,7 +19,6 @@ from core.records.experiment import (
     ExperimentRow,
     MetricFigures,
 )
-from core.records.trial import BySide
 from dashboard import actions, pages, queries, wording
 from dashboard.figures.trial import by_session
 from dashboard.reading import reading
@@ -142,15 +141,7 @@ def _mean(one: MetricFigures, mean: float | None) -> Markdown:
 
 def sides(row: ExperimentRow) -> None:
     """Draw the number of sessions of each side, by their state."""
-    shown = row.figures
-    counts: dict[str, BySide] = {
-        "assigned": shown.assigned,
-        "counted": shown.metric.n,
-        "pending": shown.pending,
-        "without a run": shown.without_run,
-        "not followed": shown.not_followed,
-        "outcome unknown": shown.unknown,
-    }
+    counts = explained.sessions(row.figures)
     section("Its sessions", wording.literal(f"{wording.things(row.plan.n_planned, 'session')} are planned"))
     small_table(
         {
@@ -168,7 +159,7 @@ def limits(row: ExperimentRow) -> None:
 
 
 def state(row: ExperimentRow) -> None:
-    """Draw whether an experiment assigns sessions, what can be done with its effect, and what was done."""
+    """Draw whether an experiment assigns sessions, what can be done with its effect."""
     section("What now", wording.literal(row.experiment))
     with st.container(border=True, gap="small"):
         st.markdown(_state(row))
@@ -177,7 +168,6 @@ def state(row: ExperimentRow) -> None:
         if row.state not in {"read_only", "undone"}:
             _act(row)
         result(actions.EXPERIMENT)
-    _history(row)
 
 
 def play_on() -> None:
@@ -250,7 +240,7 @@ def _may_act() -> bool:
     return may
 
 
-def _history(row: ExperimentRow) -> None:
+def history(row: ExperimentRow) -> None:
     """Draw the start and the later acts, each with its undo."""
     here = reading()
     for one in queries.acts_on(row):
@@ -269,8 +259,10 @@ def brief(row: ExperimentRow) -> None:
     left, right = st.columns([7, 5], gap="large")
     with left:
         st.markdown(sentences.offering_line(row))
-        muted(" ".join([*sentences.others(row), *map(wording.literal, explained.limits(row))]))
+        basis = [explained.counts(row), *explained.limits(row)]
+        muted(" ".join([*sentences.others(row), *map(wording.literal, basis)]))
         link(pages.TRIALS, "See the experiment", **{address.TRIAL: row.experiment})
+        history(row)
     with right:
         state(row)
 

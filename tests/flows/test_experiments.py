@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from core.errors import ArmscopeError, Denied, NotApplicable, UnknownAct, UnknownArm
 from core.explained import experiments as explained
+from core.explained.table import time_words
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.corrections import redo, undo
@@ -184,7 +185,7 @@ def test_what_can_not_be_tested_is_refused_with_its_reason(context: Context, clo
     change(context, "seed_arms", [ARM])
     with pytest.raises(NotApplicable, match="it is a seed") as problem:
         start_experiment(context, ARM)
-    assert "--seed" in str(problem.value.next_step)
+    assert "take it out of seed_arms" in str(problem.value.next_step)
     assert start_experiment(context, ARM, seed=True, preview=True).plan.is_seed
     change(context, "seed_arms", ["skill:own:pdf"])
     change(context, "k", 1)
@@ -192,7 +193,7 @@ def test_what_can_not_be_tested_is_refused_with_its_reason(context: Context, clo
         start_experiment(context, ARM)
     change(context, "k", 0)
     change(context, "excluded_arms", [ARM])
-    with pytest.raises(NotApplicable, match="a setting excludes it"):
+    with pytest.raises(NotApplicable, match=r"a setting excludes it\. Take it out of excluded_arms"):
         start_experiment(context, ARM)
     change(context, "excluded_arms", [])
     change(context, "phase", "passive")
@@ -206,6 +207,37 @@ def test_what_can_not_be_tested_is_refused_with_its_reason(context: Context, clo
         start_experiment(context, ARM)
     with pytest.raises(UnknownAct):
         experiment_result(context, "experiment-9")
+
+
+def test_a_plan_names_a_short_past_and_an_effect_that_fits(context: Context, clock: Clock) -> None:
+    live(context, clock, 20, always(0.5, 0.5))
+    planned = plan_experiment(context, ARM, smallest=1)
+    words = " ".join(explained.planned(planned))
+    assert "it rests on 20 recent sessions in less than a day" in words
+    assert planned.feasible is not None
+    assert f"A smallest effect of {planned.feasible:g} points fits" in words
+    larger, smaller = (
+        plan_experiment(context, ARM, smallest=planned.feasible - less).proposes_trial for less in (0, 1)
+    )
+    assert (larger, smaller) == (False, True)
+    assert plan_experiment(context, ARM, smallest=planned.feasible).feasible is None
+    with pytest.raises(ArmscopeError, match=r"from 1 to 100, got 0\.1\. Use one in this range"):
+        plan_experiment(context, ARM, smallest=0.1)
+    clock.now_ms += 3 * DAY_MS
+    live(context, clock, 20, always(0.5, 0.5), first=100)
+    assert "rests on" not in " ".join(explained.planned(plan_experiment(context, ARM)))
+
+
+def test_an_experiment_without_a_counted_session_names_the_first(context: Context, clock: Clock) -> None:
+    live(context, clock, 30, always(0.5, 0.5))
+    start_experiment(context, ARM)
+    assert explained.words(experiment_result(context, ARM)) == "open: no session is assigned yet"
+    live(context, clock, 3, always(0.5, 0.5), first=1_000)
+    row = experiment_result(context, ARM)
+    first = clock.now_ms - 20 * MINUTE_MS + DAY_MS
+    assert explained.words(row) == f"open: of 3 assigned sessions the first counts by {time_words(first)}"
+    stop_experiment(context, ARM, decision="exclude")
+    assert explained.state_word(experiment_result(context, ARM)) == "stopped, arm excluded"
 
 
 def test_a_session_id_of_many_runs_names_no_session(context: Context, clock: Clock) -> None:

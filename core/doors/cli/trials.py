@@ -17,6 +17,7 @@ from core.doors.cli.program.app import (
     group,
     reads,
     recorded,
+    writes,
 )
 from core.doors.cli.program.spelling import words
 from core.doors.terminal import say
@@ -243,14 +244,16 @@ def _plan_experiment(
 ) -> None:
     """Nothing is recorded."""
     result: ExperimentPlanned = Verbs.plan_experiment.call(context_of(line), arm=arm, **values)
+    way = "Start it all the same" if result.proposes_trial else "Start it"
+    if result.feasible is not None:
+        way, values = "Start it with that effect", {**values, "smallest": result.feasible}
     options = [f"--{name} {shlex.quote(str(value))}" for name, value in values.items() if value is not None]
     start = " ".join(["armscope experiment start", shlex.quote(arm), *options])
-    way = "Start it all the same" if result.proposes_trial else "Start it"
     ways = [] if result.refused else [f"{way}: {start}"]
     answer(line, result, lambda: say(*experiments.planned(result), *ways))
 
 
-@command(
+@writes(
     "start",
     takes="start_experiment",
     inside=EXPERIMENTS,
@@ -259,62 +262,33 @@ def _plan_experiment(
         "experiment start skill:own:pdf --metric tokens --share 0.3",
     ],
 )
-def _start(
-    line: typer.Context,
-    *,
-    arm: Annotated[str, typer.Argument(metavar="ARM", help=words("start_experiment", "arm"))],
-    values: Fields,
-) -> None:
+def _start(result: ExperimentStarted) -> list[str]:
     """Metric, source, smallest effect, chance, hours and days are fixed. It ends by itself."""
-    context = context_of(line)
-    result: ExperimentStarted = Verbs.start_experiment.call(context, arm=arm, **values)
-    look = [] if result.id is None else [f"See its result: armscope experiment show {result.id}"]
-    recorded(
-        line, context, result, [*experiments.planned(result.planned), experiments.until(result.plan), *look]
-    )
+    look = f"See its result: armscope experiment show {result.id}"
+    lines = [*experiments.planned(result.planned), experiments.until(result.plan)]
+    return [*lines, "Nothing was recorded." if result.id is None else look]
 
 
-@command(
+@writes(
     "share",
     takes="share_experiment",
     inside=EXPERIMENTS,
     examples=["experiment share experiment-1 0.2"],
 )
-def _share(
-    line: typer.Context,
-    *,
-    experiment: Annotated[
-        str, typer.Argument(metavar="EXPERIMENT", help=words("share_experiment", "experiment"))
-    ],
-    share: Annotated[float, typer.Argument(metavar="SHARE", help=words("share_experiment", "share"))],
-    values: Fields,
-) -> None:
+def _share(result: ExperimentChanged) -> str:
     """Sessions that are assigned keep their side."""
-    context = context_of(line)
-    result: ExperimentChanged = Verbs.share_experiment.call(
-        context, experiment=experiment, share=share, **values
-    )
-    recorded(line, context, result, [experiments.changed(result)])
+    return experiments.changed(result)
 
 
-@command(
+@writes(
     "stop",
     takes="stop_experiment",
     inside=EXPERIMENTS,
     examples=["experiment stop tool:web:search", "experiment stop experiment-1 --decision exclude"],
 )
-def _stop(
-    line: typer.Context,
-    *,
-    experiment: Annotated[
-        str, typer.Argument(metavar="EXPERIMENT", help=words("stop_experiment", "experiment"))
-    ],
-    values: Fields,
-) -> None:
+def _stop(result: ExperimentChanged) -> str:
     """Nothing is deleted, and undo starts it again before its end."""
-    context = context_of(line)
-    result: ExperimentChanged = Verbs.stop_experiment.call(context, experiment=experiment, **values)
-    recorded(line, context, result, [experiments.changed(result)])
+    return experiments.changed(result)
 
 
 reads(
@@ -330,3 +304,6 @@ reads(
 @reads("show", takes="experiment_result", inside=EXPERIMENTS, examples=["experiment show experiment-1"])
 def _show_experiment(row: ExperimentRow) -> None:
     say(*experiments.story(row))
+    if row.state not in {"read_only", "undone"}:
+        ways = [f"armscope undo {one}" for one in (*row.acts[::-1], row.experiment)]
+        say(f"Take back an act: {', '.join(ways)}")

@@ -182,6 +182,12 @@ def _assigned(
     return numbers, ids, side == 1, chance_micro / MICRO, at_ms + plan.hours * HOUR_MS
 
 
+def first_end_ms(facts: Facts, experiment_no: int, plan: ExperimentPlan) -> int | None:
+    """Return when the time of the first assigned session is over; None = none is assigned."""
+    *_, ends = _assigned(facts, experiment_no, plan)
+    return int(ends[0]) if len(ends) else None
+
+
 def _runs_of(
     facts: Facts, experiment_no: int, arm: str, numbers: Sequence[int]
 ) -> tuple[_CountedRuns, list[list[Any]]]:
