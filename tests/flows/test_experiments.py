@@ -185,7 +185,7 @@ def test_what_can_not_be_tested_is_refused_with_its_reason(context: Context, clo
     change(context, "seed_arms", [ARM])
     with pytest.raises(NotApplicable, match="it is a seed") as problem:
         start_experiment(context, ARM)
-    assert "take it out of seed_arms" in str(problem.value.next_step)
+    assert "out of seed_arms" in str(problem.value.next_step)
     assert start_experiment(context, ARM, seed=True, preview=True).plan.is_seed
     change(context, "seed_arms", ["skill:own:pdf"])
     change(context, "k", 1)
@@ -213,9 +213,9 @@ def test_a_plan_names_a_short_past_and_an_effect_that_fits(context: Context, clo
     live(context, clock, 20, always(0.5, 0.5))
     planned = plan_experiment(context, ARM, smallest=1)
     words = " ".join(explained.planned(planned))
-    assert "it rests on 20 recent sessions in less than a day" in words
+    assert "20 recent sessions in" in words
     assert planned.feasible is not None
-    assert f"A smallest effect of {planned.feasible:g} points fits" in words
+    assert f"effect of {planned.feasible:g} points fits" in words
     larger, smaller = (
         plan_experiment(context, ARM, smallest=planned.feasible - less).proposes_trial for less in (0, 1)
     )
@@ -231,11 +231,11 @@ def test_a_plan_names_a_short_past_and_an_effect_that_fits(context: Context, clo
 def test_an_experiment_without_a_counted_session_names_the_first(context: Context, clock: Clock) -> None:
     live(context, clock, 30, always(0.5, 0.5))
     start_experiment(context, ARM)
-    assert explained.words(experiment_result(context, ARM)) == "open: no session is assigned yet"
+    assert "no session is assigned" in explained.words(experiment_result(context, ARM))
     live(context, clock, 3, always(0.5, 0.5), first=1_000)
     row = experiment_result(context, ARM)
     first = clock.now_ms - 20 * MINUTE_MS + DAY_MS
-    assert explained.words(row) == f"open: of 3 assigned sessions the first counts by {time_words(first)}"
+    assert explained.words(row).endswith(f"the first counts by {time_words(first)}")
     stop_experiment(context, ARM, decision="exclude")
     assert explained.state_word(experiment_result(context, ARM)) == "stopped, arm excluded"
 

@@ -371,7 +371,7 @@ def writes(
             text = words(result)
             lines = [text] if isinstance(text, str) else [*text]
             if getattr(result, "id", "") is None:  # nothing was recorded
-                answer(line, result, lambda: say(*lines))
+                answer(line, one.plain(context, result), lambda: say(*lines))
                 return
             if one.is_act:
                 lines += written_words(line, context, getattr(result, "id", None), way)
