@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 import pytest
+from _pytest.doctest import DoctestModule
 from filelock import FileLock, Timeout
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
@@ -55,6 +56,9 @@ _JOURNEYS: Final = "tests/journeys"
 _TOGETHER: Final = {
     _JOURNEYS: _JOURNEYS,
     **dict.fromkeys(("tests/store/test_distribution.py", "tests/store/test_two_engines.py"), "statements"),
+    **dict.fromkeys(
+        (f"tests/test_{name}.py" for name in ("architecture", "language", "readme", "wording")), "sources"
+    ),
 }
 """Tests by the beginning of their ids, with the group that one worker runs."""
 _PROGRAM: Final = sys.modules["__main__"]
@@ -68,6 +72,16 @@ _ORDER: Final = (
     "tests/dashboard",
 )
 """What takes long goes first, so that no worker is left alone with it at the end."""
+
+
+class _Doctests:
+    """Leaves out files without examples: to look through them took a seventh of finding the tests."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(self, file_path: Path) -> Generator[None, list[object], list[object]]:
+        nodes = yield
+        has_examples = ">>>" in file_path.read_text(encoding="utf-8", errors="replace")
+        return [node for node in nodes if has_examples or not isinstance(node, DoctestModule)]
 
 
 def bytecode_of(folder: Path) -> Path:
@@ -167,6 +181,7 @@ def pytest_configure(config: pytest.Config) -> None:
     spool = TemporaryDirectory(prefix="armscope-spool-", ignore_cleanup_errors=True)
     os.environ["ARMSCOPE_SPOOL"] = spool.name
     config.add_cleanup(spool.cleanup)
+    config.pluginmanager.register(_Doctests())  # hooks of this file are for the files beside it
     config.option.loadscopereorder = False  # the order below instead of the number of tests in a file
     folder = memory_folder()
     if config.option.basetemp is None and folder:
@@ -205,7 +220,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """A file to a worker. Files that share a browser, dashboards or statements of the store go to one."""
+    """A file to a worker. Files that share a browser, dashboards, statements or syntax trees go to one."""
     if config.getoption("dist") != "loadfile":
         return None
     scheduling = LoadFileScheduling(config, log)

@@ -28,6 +28,7 @@ from core.names import RENAMED, Renamed
 from core.version import __version__
 from dashboard.pages import PAGES
 from tests.conftest import ROOT
+from tests.language import nodes_of, sources, tree_of
 
 STAGES: list[set[str]] = [
     {"core.errors", "core.version", "core.names"},
@@ -149,6 +150,7 @@ IMPORT_AFTER_CODE = {
     "core.package.armscope": "it first refuses another package named core",
     "dashboard.app": "it first puts the folder of the project on the path",
 }
+OURS = sources()
 IMPORT = (ast.Import, ast.ImportFrom)
 DEFINITION = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -162,18 +164,9 @@ class Import(NamedTuple):
     inside: bool
 
 
-def source_files(*packages: str) -> list[Path]:
-    return [path for package in packages for path in sorted((ROOT / package).rglob("*.py"))]
-
-
 def module_of(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-@cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
 @cache
@@ -191,7 +184,8 @@ def _imports(module: str, node: ast.AST, *, inside: bool) -> Iterator[Import]:
             assert child.level == 0, f"{module}:{child.lineno} imports relatively"
             assert child.module is not None
             yield from _names(module, child, child.module, inside)
-        yield from _imports(module, child, inside=within)
+        if not isinstance(child, ast.expr):
+            yield from _imports(module, child, inside=within)
 
 
 def _names(module: str, node: ast.ImportFrom, origin: str, inside: bool) -> Iterator[Import]:
@@ -216,9 +210,6 @@ def stage_of(module: str) -> tuple[int, str]:
 
 def is_within(module: str, places: tuple[str, ...]) -> bool:
     return any(module == place or module.startswith(f"{place}.") for place in places)
-
-
-OURS = source_files("core", "dashboard")
 
 
 def test_imports_point_inwards() -> None:
@@ -256,7 +247,7 @@ def test_the_dashboard_knows_nothing_of_the_store() -> None:
     """It asks flows, and gets records: where and how something is kept is no page's business."""
     knowing = [
         f"{found.module}:{found.line} imports {found.imported}"
-        for path in source_files("dashboard")
+        for path in sources("dashboard")
         for found in imports_of(path)
         if is_within(found.imported, ("core.store",))
     ]
@@ -268,7 +259,7 @@ def test_only_the_store_talks_to_the_database() -> None:
     talking = {
         f"{module_of(path)}:{node.lineno}"
         for path in OURS
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.Attribute) and node.attr == "connection"
     }
     elsewhere = {place for place in talking if not place.startswith("core.store.")}
@@ -278,11 +269,11 @@ def test_only_the_store_talks_to_the_database() -> None:
 
 def test_what_a_page_shows_knows_no_other_page() -> None:
     """A folder of widgets stands on what all pages share, which stands on no folder; pages meet in addresses only."""
-    files = {path.stem for path in source_files("dashboard/app_pages")} - {"__init__"}
+    files = {path.stem for path in sources("dashboard/app_pages")} - {"__init__"}
     assert files == {page.name for page in PAGES}
-    folders = {path.parent.name for path in source_files("dashboard/widgets")} - {"widgets"}
+    folders = {path.parent.name for path in sources("dashboard/widgets")} - {"widgets"}
     assert folders <= files | {"frame"}
-    for path in source_files("dashboard/widgets"):
+    for path in sources("dashboard/widgets"):
         own = {"widgets", path.parent.name}
         for found in imports_of(path):
             parts = found.imported.split(".")
@@ -293,13 +284,11 @@ def test_what_a_page_shows_knows_no_other_page() -> None:
 
 def test_pages_read_in_queries_and_write_in_actions() -> None:
     """Whatever else a page is made of knows what flows answer, and calls none."""
-    pages = source_files(
-        "dashboard/app_pages", "dashboard/widgets", "dashboard/figures", "dashboard/sentences"
-    )
+    pages = sources("dashboard/app_pages", "dashboard/widgets", "dashboard/figures", "dashboard/sentences")
     called = [
         f"{module_of(path)}:{node.lineno} {alias.name}"
         for path in [*pages, ROOT / "dashboard" / "app.py"]
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.ImportFrom) and is_within(node.module or "", ("core.flows",))
         for alias in node.names
         if alias.name[0].islower()
@@ -310,9 +299,9 @@ def test_pages_read_in_queries_and_write_in_actions() -> None:
 def test_few_rows_are_read_by_position() -> None:
     places = [
         f"{module_of(path)}:{node.lineno}"
-        for path in source_files("core/store", "core/flows")
+        for path in sources("core/store", "core/flows")
         if "migrations" not in path.parts
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "row"
         if re.fullmatch(r"-?\d+", ast.unparse(node.slice))
     ]
@@ -328,15 +317,13 @@ def test_functions_import_only_where_it_is_agreed() -> None:
 
 def test_a_file_begins_with_imports_then_constants() -> None:
     """A constant below a function or class needs one of the file, directly or through another such constant."""
-    assert [below for path in source_files("core", "dashboard", "tests") for below in _below(path)] == []
+    assert [below for path in sources("core", "dashboard", "tests") for below in _below(path)] == []
 
 
 def _below(path: Path) -> Iterator[str]:
     defined: set[str] = set()
     has_code = False
     for node in tree_of(path).body:
-        names = [one for one in ast.walk(node) if isinstance(one, ast.Name)]
-        stored = {one.id for one in names if isinstance(one.ctx, ast.Store)}
         inner = node.body if isinstance(node, (ast.If, ast.Try)) else [node]
         if any(isinstance(one, IMPORT) for one in inner):
             if has_code and module_of(path) not in IMPORT_AFTER_CODE:
@@ -345,16 +332,18 @@ def _below(path: Path) -> Iterator[str]:
         has_code = has_code or not isinstance(node, ast.Expr)
         if isinstance(node, DEFINITION):
             defined.add(node.name)
-        elif (defined and not isinstance(node, (ast.Assign, ast.AnnAssign))) or defined & {
+            continue
+        names = [one for one in ast.walk(node) if isinstance(one, ast.Name)]
+        if (defined and not isinstance(node, (ast.Assign, ast.AnnAssign))) or defined & {
             one.id for one in names
         }:
-            defined |= stored
+            defined |= {one.id for one in names if isinstance(one.ctx, ast.Store)}
         elif defined and isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             yield f"{module_of(path)}:{node.lineno} sets a constant below a function or class"
 
 
 def test_nouns_know_no_arrays_clock_dice_or_files() -> None:
-    for path in source_files("core/records"):
+    for path in sources("core/records"):
         for found in imports_of(path):
             assert found.imported.split(".")[0] not in STRICT_RECORDS, f"{found.module}:{found.line}"
 
@@ -393,7 +382,7 @@ def test_no_function_has_more_than_twelve_parameters() -> None:
     wide = [
         f"{module_of(path)}.{node.name} has {count}"
         for path in OURS
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (count := _n_parameters(node.args)) > MOST_PARAMETERS
     ]
@@ -408,7 +397,7 @@ def _n_parameters(arguments: ast.arguments) -> int:
 def test_the_environment_is_read_in_one_place() -> None:
     readers = set()
     for path in OURS:
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             is_read = isinstance(node, ast.Attribute) and node.attr in {
                 "environ",
                 "getenv",
@@ -434,7 +423,7 @@ def test_the_top_level_is_as_given() -> None:
 
 def test_a_helper_of_tests_is_defined_once() -> None:
     homes: dict[str, set[Path]] = {}
-    for path in source_files("tests"):
+    for path in sources("tests"):
         for node in tree_of(path).body:
             if isinstance(node, ast.FunctionDef) and not node.name.startswith("test_"):
                 homes.setdefault(node.name.lstrip("_"), set()).add(path)
@@ -448,7 +437,8 @@ def test_forbidden_words_do_not_occur(what: str) -> None:
     found = [
         f"{path.relative_to(ROOT)}:{number}"
         for path in OURS
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if pattern.search(text := path.read_text(encoding="utf-8"))
+        for number, line in enumerate(text.splitlines(), 1)
         if pattern.search(line)
     ]
     assert found == []
@@ -458,7 +448,7 @@ def test_tests_skip_only_for_the_shared_data_and_the_browser() -> None:
     pattern = re.compile(r"pytest\.(skip|importorskip)|mark\.(skip|skipif|xfail)")
     skipping = [
         path.relative_to(ROOT).as_posix()
-        for path in source_files("tests")
+        for path in sources("tests")
         if path != Path(__file__) and pattern.search(path.read_text(encoding="utf-8"))
     ]
     assert sorted(skipping) == MAY_SKIP
@@ -518,8 +508,8 @@ def test_what_pages_keep_has_a_name_of_its_own() -> None:
     """Pictures and tables are kept by name for all pages: one name for two would show one in the other's place."""
     names = [
         _name_of(node.args[0])
-        for path in source_files("dashboard")
-        for node in ast.walk(tree_of(path))
+        for path in sources("dashboard")
+        for node in nodes_of(path)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id in {"pictured_once", "pictured", "table_once"}
@@ -599,8 +589,8 @@ def test_every_error_has_the_one_shape(name: str) -> None:
 def test_every_error_that_is_raised_names_the_next_step() -> None:
     names = set(_classes())
     silent = []
-    for path in source_files("core", "dashboard"):
-        for node in ast.walk(tree_of(path)):
+    for path in OURS:
+        for node in nodes_of(path):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
                 continue
             if node.func.id in names and all(keyword.arg != "next_step" for keyword in node.keywords):

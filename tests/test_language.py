@@ -9,7 +9,19 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from tests.language import BANNED_NAMES, LIMITS, PUBLIC, ROOT, Counts, all_counts, parts_of, sources, total
+from tests.language import (
+    BANNED_NAMES,
+    LIMITS,
+    PUBLIC,
+    ROOT,
+    Counts,
+    all_counts,
+    nodes_of,
+    parts_of,
+    sources,
+    total,
+    tree_of,
+)
 
 GOALS = Counts(words=130, openings=26, long=134, names=441)
 """Of 2,594, 1,325, 134 and 8,835 at the beginning: 5 % of the words and names, 2 % of the openings."""
@@ -46,9 +58,12 @@ def test_the_totals_meet_the_goals(counts: dict[str, Counts], goals: Counts, tes
 
 
 def test_few_house_words_are_left() -> None:
-    texts = [path.read_text(encoding="utf-8") for path in sources()]
-    parts = [part for text in texts for word in re.findall(r"[A-Za-z_]+", text) for part in parts_of(word)]
-    counter = Counter(part for part in parts if part in HOUSE_WORDS)
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sources())
+    counter = Counter[str]()
+    for word, n_uses in Counter(re.findall(r"[A-Za-z_]+", text)).items():
+        counter.update(
+            {part: n_uses * parts_of(word).count(part) for part in HOUSE_WORDS & {*parts_of(word)}}
+        )
     assert counter.total() <= MOST_HOUSE_WORDS, counter
 
 
@@ -58,33 +73,27 @@ def test_the_public_names_that_stay_are_banned_ones_in_use() -> None:
         assert len(reason.split()) > 3, name
 
 
-@pytest.fixture(scope="module")
-def trees() -> dict[str, ast.Module]:
-    return {
-        path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in sources()
-    }
-
-
-def test_one_type_name_means_one_thing(trees: dict[str, ast.Module]) -> None:
+def test_one_type_name_means_one_thing() -> None:
     """Foreign formats name their own shapes; everywhere else a name that a search finds twice misleads."""
     homes = defaultdict(set)
-    for module, tree in trees.items():
+    for path in sources():
+        module = path.relative_to(ROOT).as_posix()
         if module.startswith("core/formats/"):
             continue
-        for node in ast.walk(tree):
+        for node in nodes_of(path):
             if isinstance(node, ast.ClassDef):
                 homes[node.name.lstrip("_")].add(module)
     shared = {name: sorted(modules) for name, modules in homes.items() if len(modules) > 1}
     assert len(shared) <= MOST_SHARED_TYPE_NAMES, shared
 
 
-def test_a_module_has_no_other_name(trees: dict[str, ast.Module]) -> None:
+def test_a_module_has_no_other_name() -> None:
     """A module docstring begins with "Word:" only where Word is in the module's path."""
     prefixed = [
-        module
-        for module, tree in trees.items()
-        if (text := ast.get_docstring(tree))
+        path
+        for path in sources()
+        if (text := ast.get_docstring(tree_of(path)))
         and text.split()[0].endswith(":")
-        and text.split()[0].rstrip(":").lower() not in module.lower()
+        and text.split()[0].rstrip(":").lower() not in path.relative_to(ROOT).as_posix().lower()
     ]
     assert prefixed == []

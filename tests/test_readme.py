@@ -13,7 +13,8 @@ from core import guide, open_learner
 from dashboard import commands
 from tests.conftest import ROOT
 from tests.installed import slim_packages
-from tests.test_architecture import imports_of, is_within, module_of, source_files
+from tests.language import sources
+from tests.test_architecture import imports_of, is_within, module_of
 from tests.test_guide import Block, assert_shows, outputs_of
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -65,7 +66,7 @@ def test_the_slim_install_is_what_core_imports() -> None:
     """Names as imported; the dashboard's own, which three commands ask for, are the rest of what is declared."""
     outside = {
         found.imported.split(".")[0]
-        for path in source_files("core")
+        for path in sources("core")
         if not is_within(module_of(path), (*SERVED.values(), *OF_EXTRAS))
         for found in imports_of(path)
         if found.imported.split(".")[0] not in {*sys.stdlib_module_names, "core", "_typeshed"}

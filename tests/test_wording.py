@@ -14,7 +14,7 @@ import pytest
 
 from core import explained
 from core.explained.table import Table as Described
-from tests.language import BANNED, ROOT, sources
+from tests.language import BANNED, ROOT, nodes_of, sources
 from tests.wording import FOLDER, Table, tables
 
 MOST_ASSERTED = 318
@@ -93,7 +93,7 @@ def test_sentences_are_asserted_in_the_tables_alone() -> None:
     asserted = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in sorted((ROOT / "tests").rglob("test_*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path)
         if isinstance(node, ast.Assert) and _has_sentence(node.test)
     ]
     assert len(asserted) <= MOST_ASSERTED, len(asserted)
@@ -123,7 +123,7 @@ def test_each_field_of_a_record_has_one_head() -> None:
 def _described() -> Iterator[tuple[str, str, str]]:
     """Yield record, field and head of each field that core, a page or the report describes."""
     for path in sources("core", "dashboard"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             of = node.annotation if isinstance(node, ast.AnnAssign) else None
             of = node.returns if isinstance(node, ast.FunctionDef) else of
             record = None if of is None else re.search(r"\bTable\[(.+?)\]+$", ast.unparse(of))
@@ -150,8 +150,8 @@ def test_pages_take_columns_from_descriptions() -> None:
     assert files == {*BY_HAND, "widgets/tables.py"}
 
 
-def test_no_text_of_the_product_takes_use_for_benefit() -> None:
-    texts = [text for table in tables().values() for lines in table.values() for text in lines]
+def test_no_text_of_the_product_takes_use_for_benefit(now: dict[str, Table]) -> None:
+    texts = [text for table in now.values() for lines in table.values() for text in lines]
     of_trials = {"changelog.md", "does-it-help.md"}
     guide = [path for path in (ROOT / "core/guide").glob("*.md") if path.name not in of_trials]
     texts += [line for path in [*guide, ROOT / "README.md"] for line in path.read_text("utf-8").splitlines()]
@@ -159,7 +159,7 @@ def test_no_text_of_the_product_takes_use_for_benefit() -> None:
         node.value
         for folder in ("dashboard", "core/explained", "core/doors", "core/flows")
         for path in sorted((ROOT / folder).rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value
     ]
     claims = [text for text in texts if CLAIMS.search(_without_allowed(text))]

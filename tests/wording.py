@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from core import errors
-from tests.language import ROOT, sources
+from tests.language import ROOT, nodes_of, sources, tree_of
 
 FOLDER: Final = Path(__file__).with_name("wording")
 LEAST_WORDS: Final = 4
@@ -40,7 +40,7 @@ def tables() -> dict[str, Table]:
 def _errors() -> Table:
     table: dict[str, set[str]] = {}
     for path in sources("core", "dashboard"):
-        for node in ast.walk(_tree(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CODES:
                 step = next((word.value for word in node.keywords if word.arg == "next_step"), None)
                 parts = [*map(template, node.args[:1]), *([] if step is None else [template(step)])]
@@ -53,7 +53,7 @@ def _by_file(base: str, *folders: str) -> Table:
     """Return the sentences of each file, and the help of its commands."""
     table: Table = {}
     for path in sources(*folders):
-        if lines := sorted({*_sentences(_tree(path)), *_helps(_tree(path))}):
+        if lines := sorted({*_sentences(tree_of(path)), *_helps(tree_of(path))}):
             table[path.relative_to(ROOT / base).with_suffix("").as_posix()] = lines
     return table
 
@@ -89,10 +89,6 @@ def template(node: ast.AST) -> str | None:
             "{}" if isinstance(one, ast.FormattedValue) else str(template(one)) for one in node.values
         )
     return None
-
-
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from core.doors.http.serving import ROUTES
 from core.flows.context import Context
 from tests.conftest import ROOT
 from tests.doors.http.asking import Asking
-from tests.test_architecture import source_files
+from tests.language import nodes_of, sources
 
 AT = "/api/v1/learners/default"
 OURS = ("armscope api", "armscope import")
@@ -38,10 +38,10 @@ ROUTED = {
 
 def next_steps() -> Iterator[tuple[str, str]]:
     """Every text that an error of the core says to do next; what is filled in as NAME."""
-    for path in source_files("core"):
+    for path in sources("core"):
         if any(door in path.as_posix() for door in OTHERS):
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             if isinstance(node, ast.keyword) and node.arg in {"next_step", "hint"}:
                 yield f"{path.relative_to(ROOT)}:{node.value.lineno}", _text(node.value)
 
