@@ -364,7 +364,8 @@ def differs(connection: Connection, learner_id: Value) -> bool:
     checks = [installation_differences(installation)]
     for one in snapshots:
         if one.exists:
-            checks += [differences(one), contradictions(one), guarded("decision", unlike_draws(one, Draws()))]
+            # The chain in the contradictions finds most changes, in half of the time of the differences.
+            checks += [contradictions(one), differences(one), guarded("decision", unlike_draws(one, Draws()))]
     checks += [damage(installation)]  # the slowest
     return any(True for check in checks for _ in check)
 
