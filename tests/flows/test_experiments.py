@@ -9,9 +9,9 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+import hypothesis
 import msgspec
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import ArmscopeError, Denied, NotApplicable, UnknownAct, UnknownArm
@@ -147,11 +147,11 @@ def test_a_harm_stops_the_experiment_by_itself_with_an_alarm(context: Context, c
     assert {one.arm: one.reason for one in after.decisions}[ARM] == "excluded"
 
 
-@given(
+@hypothesis.given(
     delays=st.lists(st.sampled_from((0, HOUR_MS, DAY_MS, 26 * HOUR_MS, 30 * DAY_MS)), min_size=4, max_size=9),
     has_end=st.booleans(),
 )
-@settings(max_examples=8)
+@hypothesis.settings(max_examples=8)
 def test_a_run_that_becomes_known_too_late_changes_no_figure(delays: Sequence[int], *, has_end: bool) -> None:
     clock = Clock()
     with (
@@ -288,7 +288,7 @@ def test_an_undo_starts_no_more_experiments_than_may_run(context: Context, clock
         undo(context, stop)
 
 
-def test_harms_of_experiments_that_share_numbers_are_all_found(context: Context, clock: Clock) -> None:
+def test_harms_of_experiments_that_share_numbers_all_count(context: Context, clock: Clock) -> None:
     live(context, clock, 60, always(0.5, 0.5))
     for arm in (ARM, ARMS[1].key):
         start_experiment(context, arm, smallest=40, hours=1, days=0)
