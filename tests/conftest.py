@@ -69,6 +69,7 @@ _ORDER: Final = (
     "tests/demo",
     "tests/recipes",
     "tests/bench",
+    "tests/test_",
     "tests/dashboard",
 )
 """What takes long goes first, so that no worker is left alone with it at the end."""
