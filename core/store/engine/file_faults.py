@@ -66,7 +66,8 @@ _FRAME: Final = struct.Struct(">6I")
 _MAGIC: Final = 0x377F0682
 _PAGE_SIZES: Final = frozenset(1 << power for power in range(9, 17))
 _MASK: Final = 0xFFFFFFFF
-_Weights = npt.NDArray[np.uint64]
+_FRAMES_AT_ONCE: Final = 64
+_Words = npt.NDArray[np.uint32]
 
 
 class FileIdentity(NamedTuple):
@@ -197,20 +198,22 @@ def _finished_behind(head: bytes, file: IO[bytes]) -> int:
         return 0
     magic, _, page_size, _, *salts, first, second = _HEAD.unpack(head)
     order = ">" if magic & 1 else "<"
-    sums = _checksum(head[:-8], order, (0, 0))
+    sums = _next((0, 0), _parts(head[:-8], 1, order, slice(0))[0], _HEAD.size - 8)
     is_whole = magic | 1 == _MAGIC | 1 and page_size in _PAGE_SIZES and sums == (first, second)
     if not is_whole:  # then the pages say best how large they are
         page_size, salts = _guessed(file)
-    n_lost = 0
-    while len(frame := file.read(_FRAME.size + page_size)) == _FRAME.size + page_size:
-        _, n_pages, *of_frame, first, second = _FRAME.unpack_from(frame)
-        if of_frame != salts:  # from before the log was started again
-            break
-        if is_whole:
-            sums = _checksum(frame[:8] + frame[_FRAME.size :], order, sums)
-            is_whole = sums == (first, second)
-        if not is_whole and n_pages:
-            n_lost += 1
+    n_lost, size = 0, _FRAME.size + page_size
+    while n_whole := len(frames := file.read(_FRAMES_AT_ONCE * size)) // size:
+        parts = _parts(frames[: n_whole * size], n_whole, order, slice(2, 6)) if is_whole else []
+        for place in range(n_whole):
+            _, n_pages, *of_frame, first, second = _FRAME.unpack_from(frames, place * size)
+            if of_frame != salts:  # from before the log was started again
+                return n_lost
+            if is_whole:
+                sums = _next(sums, parts[place], 8 + page_size)
+                is_whole = sums == (first, second)
+            if not is_whole and n_pages:
+                n_lost += 1
     return n_lost
 
 
@@ -223,26 +226,29 @@ def _guessed(file: IO[bytes]) -> tuple[int, list[int]]:
     return min(sizes, default=max(_PAGE_SIZES)), [int.from_bytes(salts[:4]), int.from_bytes(salts[4:])]
 
 
-def _checksum(content: bytes, order: str, before: tuple[int, int]) -> tuple[int, int]:
-    """SQLite's running sum ``s0 += x[i] + s1; s1 += x[i+1] + s0``, over all words at once."""
-    words = np.frombuffer(content, f"{order}u4").astype(np.uint64)
-    of_words, of_before = _weights(len(words))
-    sums = (of_words @ words) + (of_before @ np.array(before, np.uint64))
-    return int(sums[0]) & _MASK, int(sums[1]) & _MASK
+def _parts(content: bytes, n: int, order: str, left_out: slice) -> list[list[int]]:
+    """Return what the words of each of ``n`` equal pieces add to the two sums; some words add nothing."""
+    words = np.delete(np.frombuffer(content, f"{order}u4").reshape(n, -1), left_out, axis=1).astype(np.uint32)
+    parts: list[list[int]] = np.einsum("fw,sw->fs", words, _weights(words.shape[1])[0]).tolist()
+    return parts
+
+
+def _next(before: tuple[int, int], added: list[int], n_bytes: int) -> tuple[int, int]:
+    """SQLite's running sum ``s0 += x[i] + s1; s1 += x[i+1] + s0`` after so many bytes, which add this to it."""
+    ((a, b), (c, d)), (first, second) = _weights(n_bytes // 4)[1], before
+    return (a * first + b * second + added[0]) & _MASK, (c * first + d * second + added[1]) & _MASK
 
 
 @lru_cache(maxsize=8)
-def _weights(n_words: int) -> tuple[_Weights, _Weights]:
+def _weights(n_words: int) -> tuple[_Words, list[list[int]]]:
     """Return how often each word, and each of the two previous sums, counts in the two next sums; modulo 2 ** 32."""
-    of_words = np.zeros((2, n_words), np.uint64)
-    sums = np.eye(2, dtype=np.uint64)
-    mask = np.uint64(_MASK)
+    of_words = np.zeros((2, n_words), np.uint32)
+    sums = np.eye(2, dtype=np.uint32)
     for index in range(n_words - 2, -2, -2):  # from the end: what a pair adds goes through all later pairs
         of_words[:, index] = sums[:, 0] + sums[:, 1]
         of_words[:, index + 1] = sums[:, 1]
-        sums = np.stack([sums[:, 0] + sums[:, 1], sums[:, 0] + 2 * sums[:, 1]], axis=1) & mask
-        of_words &= mask
-    return of_words, sums
+        sums = np.stack([sums[:, 0] + sums[:, 1], sums[:, 0] + 2 * sums[:, 1]], axis=1)
+    return of_words, sums.tolist()
 
 
 def as_invalid(problem: Exception) -> InvalidInput:
