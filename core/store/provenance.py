@@ -345,6 +345,8 @@ def _states_by_import(
     txn: Facts, table: str, own: Mapping[int, tuple[int, int]]
 ) -> dict[int, tuple[bool, int]]:
     """Return whether facts are active by their sources, and since which revision."""
+    if not own:
+        return {}
     undone = undone_imports(txn)
     sources = _sources(txn, table, list(own))
     states = {}
