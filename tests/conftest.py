@@ -179,12 +179,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     # A loaded machine takes longer than an agent waits, and what a test leaves in the spool is no user's.
     os.environ.update(dict.fromkeys(("ARMSCOPE_CONNECT_S", "ARMSCOPE_SELECT_S", "ARMSCOPE_RECORD_S"), "60"))
-    spool = TemporaryDirectory(prefix="armscope-spool-", ignore_cleanup_errors=True)
+    folder = memory_folder()
+    spool = TemporaryDirectory(prefix="armscope-spool-", dir=folder, ignore_cleanup_errors=True)
     os.environ["ARMSCOPE_SPOOL"] = spool.name
     config.add_cleanup(spool.cleanup)
     config.pluginmanager.register(_Doctests())  # hooks of this file are for the files beside it
     config.option.loadscopereorder = False  # the order below instead of the number of tests in a file
-    folder = memory_folder()
     if config.option.basetemp is None and folder:
         base = TemporaryDirectory(prefix="armscope-tests-", dir=folder, ignore_cleanup_errors=True)
         config.option.basetemp = base.name
