@@ -64,6 +64,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "value": value.misjudged,
     "trial": trial.misjudged,
     "experiment": experiment.misjudged_sessions,
+    "assigned": experiment.assigned_selections,
     "holds": holds.prompts,
     "data": pages.data,
     "search": searching.searches,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,23 +25,27 @@ from core.flows.settings import change
 from core.maths.statistics.experiments import cap_of, figures, measure, sessions_needed, words
 from core.maths.statistics.trials.verdict import ERROR, HARMS, HELPS, NO_DIFFERENCE, WORDS
 from core.records.achieved import OutcomeOrder, OutcomeSource
-from core.records.arm import MICRO
+from core.records.arm import MICRO, Arm
 from core.records.experiment import METRICS, ExperimentFigures, ExperimentPlan, SessionMetric
 from core.records.run import Inventory, Run, Usage
 from core.records.selection import Selection
 from core.records.times import DAY_MS
 from core.records.trial import TrialWord
 from core.store.experiments import is_with, started
-from tests.bench.harness import Row, Scale, hits_of
+from tests.bench.harness import Row, Scale, hits_of, pairs
 from tests.flows.test_experiments import Clock
 from tests.worlds import START_MS, chosen_among, context_at
 from tests.worlds.experiments import ARM, OFFERED
+from tests.worlds.experiments import start_experiment as begin_experiment
 
 _LOOKS: Final = 60
 _N_LIVED: Final = 20
 _LIVED_SESSIONS: Final = 50
 _LIVED_DAYS: Final = (0.5, 1.0, 2.0, 6.0, 30.0)
 """Worlds of each kind that an agent lives through, their sessions, and the days on which they are looked at."""
+_N_SELECTED: Final = 30
+_IN_A_ROW: Final = 10
+"""Arms of a timed selection, and selections in a row."""
 _TICKS_A_DAY: Final = 4
 """How often runs and outcomes come in."""
 _FALSE_GOAL: Final = 7.0
@@ -380,7 +384,7 @@ def _with_sides(kind: Kind, dice: Dice, context: Context, n: int) -> World:
 
 
 def _runs(
-    world: World, chosen: Sequence[Selection] = (), begin_ms: int = START_MS, after: float = -np.inf
+    world: World, chosen: Sequence[Selection] | None = None, begin_ms: int = START_MS, after: float = -np.inf
 ) -> list[Run]:
     """Return the runs of sessions that were selected after a day; without selections, runs of earlier sessions."""
     runs = world.runs
@@ -396,7 +400,7 @@ def _runs(
             "usage": Usage(input=tokens, output=0) if is_known else None,
             "duration_ms": 40 * tokens if is_known else None,
         }
-        if not chosen:
+        if chosen is None:
             solved = float(runs.solved[number])
             offered = Inventory(kind="declared", arms=OFFERED)
             built.append(Run(uid=f"past {number}", inventory=offered, achieved=solved, **fields))
@@ -423,6 +427,29 @@ def _parts(shown: ExperimentFigures) -> tuple[tuple[object, ...], Floats]:
     counts = (shown.assigned, shown.pending, shown.without_run, shown.unknown, *(one.n for one in measures))
     ends = [(one.effect.value, one.effect.lower, one.effect.upper, *one.means) for one in measures]
     return (*words_of, *counts), np.array(ends, dtype=np.float64)
+
+
+def assigned_selections(scale: Scale, folder: Path) -> list[Row]:
+    """Selections among 30 arms with three experiments, beside those without one; no row is written."""
+    arms = tuple(Arm(key=f"tool:other:t{number}", token_cost=50) for number in range(_N_SELECTED))
+    plain, tested = (context_at(folder / f"{name}.db") for name in ("plain", "tested"))
+    for context in (plain, tested):
+        offered = Inventory(kind="declared", arms=arms)
+        record_all(context, [Run(uid=f"r{one}", inventory=offered) for one in range(10)])
+    for arm in arms[:3]:
+        begin_experiment(tested, arm.key)
+    rows = []
+    for name, session in (("without a session", None), ("of an assigned session", "s")):
+        for context in (plain, tested):
+            select(context, arms, session=session)
+
+        def in_a_row(context: Context, _number: int, *, session: str | None = session) -> None:
+            for _ in range(_IN_A_ROW):
+                select(context, arms, session=session)
+
+        timed = pairs(partial(in_a_row, plain), partial(in_a_row, tested), scale.n_durable_pairs)
+        rows.append(timed.row(f"selection {name}, three experiments", "without experiments", 1.05))
+    return rows
 
 
 def misjudged_sessions(scale: Scale, folder: Path) -> list[Row]:
