@@ -436,6 +436,7 @@ def assigned_selections(scale: Scale, folder: Path) -> list[Row]:
     for context in (plain, tested):
         offered = Inventory(kind="declared", arms=arms)
         record_all(context, [Run(uid=f"r{one}", inventory=offered) for one in range(10)])
+        change(context, "baseline_rate", 0.0)  # a baseline selection draws less
     for arm in arms[:3]:
         begin_experiment(tested, arm.key)
     rows = []
