@@ -13,10 +13,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import msgspec
-from msgspec.structs import replace
 
 from core.errors import InvalidInput, NotApplicable, UnknownAct, UnreadableSource
 from core.records.arm import MICRO
@@ -339,7 +338,7 @@ def side_of(
     chosen, own = max(zip(fitting, hashes, strict=True), key=lambda pair: pair[1][_COIN_BYTES:])
     chance_micro = round(chosen.share * MICRO)
     side: TrialSide = "with" if is_with(own, chance_micro) else "without"
-    assigned = _assigned(chosen.fact.line_id, chosen.plan.arm, side, chance_micro, len(fitting))
+    assigned = _assigned((chosen.fact.line_id, chosen.plan.arm), side, chance_micro, len(fitting))
     return Sided(assigned, chosen.fact.number, chosen.plan.ends_ms, is_new=True)
 
 
@@ -354,9 +353,8 @@ def assigned_side(facts: Facts, session: str | None, uid: str) -> tuple[str, Ass
     """Return the experiment's id and the side of a session, or of a run without one; None = not assigned."""
     if not facts.has_experiments:
         return None
-    sql = _ASSIGNED.replace("{unit}", "session" if session else "run")
-    row = facts.row(sql, [_name(facts, session) if session else uid])
-    known = None if row is None else _stored(StoredSide(*row), started(facts), 0)
+    row = _row_of(facts, session) if session else _row_of(facts, uid, "run")
+    known = None if row is None else _stored(row, started(facts), 0)
     return None if known is None else (f"experiment-{known.experiment_no}", known.assigned)
 
 
@@ -372,14 +370,12 @@ def _starts(facts: Facts) -> tuple[StartedExperiment, ...]:
     return known
 
 
-def assigned_session(facts: Facts, session: str) -> Assigned | None:
-    """Return the side of a session as stored, even after its time is over."""
-    known = assigned_side(facts, session, "")
-    return None if known is None else known[1]
-
-
-def _row_of(facts: Facts, session: str) -> StoredSide | None:
-    row = facts.row(_ASSIGNED.replace("{unit}", "session"), [_name(facts, session)])
+def _row_of(facts: Facts, name: str, unit: Literal["session", "run"] = "session") -> StoredSide | None:
+    """Return the assignment of a session or of a run; an erased session is stored under a number."""
+    sql = _ASSIGNED.replace("{unit}", unit)
+    row = facts.row(sql, [name])
+    if row is None and unit == "session" and (stored := _name(facts, name)) != name:
+        row = facts.row(sql, [stored])
     return None if row is None else StoredSide(*row)
 
 
@@ -389,8 +385,12 @@ def _of_seed(seed: int | str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _assigned(experiment: str, arm: str, side: TrialSide, chance_micro: int, n_fitting: int) -> Assigned:
-    return Assigned(experiment=experiment, arm=arm, side=side, chance_micro=chance_micro, n_fitting=n_fitting)
+def _assigned(
+    of: tuple[str, str], side: TrialSide, chance_micro: int, n_fitting: int, *, in_force: bool = True
+) -> Assigned:
+    """Return the side in an experiment, ``of`` this id and arm."""
+    own = {"chance_micro": chance_micro, "n_fitting": n_fitting}
+    return Assigned(experiment=of[0], arm=of[1], side=side, in_force=in_force, **own)
 
 
 def is_with(hashed: bytes, chance_micro: int) -> bool:
@@ -407,9 +407,9 @@ def _stored(row: StoredSide, starts: Iterable[StartedExperiment], now_ms: int) -
     known = next((one for one in starts if one.fact.number == row.experiment_no), None)
     if known is None:
         return None
-    stored = _assigned(known.fact.line_id, known.plan.arm, row.side, row.chance_micro, row.n_fitting)
-    is_over = now_ms > row.at_ms + known.plan.hours * HOUR_MS
-    assigned = replace(stored, in_force=False) if is_over else stored
+    is_open = now_ms <= row.at_ms + known.plan.hours * HOUR_MS
+    of = known.fact.line_id, known.plan.arm
+    assigned = _assigned(of, row.side, row.chance_micro, row.n_fitting, in_force=is_open)
     return Sided(assigned, row.experiment_no, known.plan.ends_ms, is_new=False)
 
 

@@ -103,11 +103,14 @@ class World:
 
 
 def exact(value: object) -> object:
-    """Return a value as plain data that differ where a bit differs, without the figures about assigned runs."""
+    """Return a value as plain data to twelve digits, without the figures about assigned runs.
+
+    Sums over strata of which some have only assigned runs are added up in other steps, so their last bits differ.
+    """
     if isinstance(value, np.ndarray):
         return [exact(one) for one in value.tolist()]
     if isinstance(value, float):
-        return value.hex()
+        return f"{value:.12g}"
     if is_dataclass(value):
         return {one.name: exact(getattr(value, one.name)) for one in fields(value) if one.name not in _OWN}
     if isinstance(value, msgspec.Struct):
@@ -129,7 +132,7 @@ def of_saving(context: Context) -> dict[str, object]:
     return {
         "savings": exact(saved),
         "overview": exact(compared),
-        "days": [dict.fromkeys(one.hex() for one in day[~np.isnan(day)].tolist()) for day in days],
+        "days": [dict.fromkeys(f"{one:.12g}" for one in day[~np.isnan(day)].tolist()) for day in days],
         "status": exact(queries.status(context).baseline),
         "document": exact(Methods.savings.plain(context, saved)),
         "facts": [one for one in saved.facts if one[0] != "experiments"],

@@ -38,7 +38,6 @@ from core.records.counts import number_of
 from core.records.episode import Episode
 from core.records.evaluation_lines import ExecutionLine, without_texts
 from core.records.evidence import Judged
-from core.records.experiment import Assigned
 from core.records.import_answer import BeliefDifference
 from core.records.learner import LearnerSettings, Mode
 from core.records.ledger_lines import ContentLine, LearnerLine, ResetLine, RunLine
@@ -46,7 +45,7 @@ from core.records.limits import shown
 from core.records.rollout import RolloutEvent, without_text
 from core.records.run import Inventory, Phase, Run
 from core.records.selection import Selection
-from core.store.experiments import assign_started, assigned_session
+from core.store.experiments import assign_started, assigned_side
 from core.store.imports import RecordedSession, recorded_sessions, runs_of_session
 from core.store.offers import reported_sessions
 from core.store.rollouts import held_rollouts
@@ -170,7 +169,7 @@ class LaunchedRuns:
         """
         if (session, identity) not in self._sided:
             with self._context.store.reading(self._context.learner) as snapshot:
-                own: Assigned | msgspec.UnsetType = assigned_session(snapshot, session) or msgspec.UNSET
+                _, own = assigned_side(snapshot, session, "") or ("", msgspec.UNSET)
             if own is msgspec.UNSET and selection.experiment is not msgspec.UNSET:
                 own = msgspec.structs.replace(selection.experiment, in_force=False)
             if own != selection.experiment:
@@ -216,7 +215,7 @@ def assign_sessions(context: Context) -> None:
             (one.session, one.at_ms, chosen.experiment)
             for one in launches.started_since((launches.imported_ms or 0) - SLACK_MS)
             if snapshot.has_experiments and (chosen := selection_of(one.document, {})) is not None
-            if chosen.experiment is not msgspec.UNSET and assigned_session(snapshot, one.session) is None
+            if chosen.experiment is not msgspec.UNSET and assigned_side(snapshot, one.session, "") is None
         ]
 
     def work(txn: Transaction) -> None:
