@@ -22,7 +22,7 @@ from core.flows.launch import discard_prepared
 from core.flows.queries.frame import DEMO_ORIGIN
 from core.flows.settings import put
 from core.maths.packing import counted_cost
-from core.maths.statistics.experiments import cap_of, effects_so_far, figures, harmed, sessions_needed
+from core.maths.statistics.experiments import cap_of, effects_so_far, figures, sessions_needed
 from core.records.achieved import OUTCOME_SOURCES, OutcomeSource
 from core.records.estimate import Estimate
 from core.records.experiment import (
@@ -368,8 +368,9 @@ def stop_if_harmful(txn: Transaction, experiment_no: int) -> None:
     one = next((one for one in started(txn) if one.fact.number == experiment_no), None)
     if one is None or not one.assigns(txn.now_ms):
         return
-    sessions, _ = experiment_sessions(txn, experiment_no, one.plan, txn.now_ms)
-    if (metric := harmed(sessions, one.plan)) is not None:
+    sessions, n_late = experiment_sessions(txn, experiment_no, one.plan, txn.now_ms)
+    metric = figures(sessions, one.plan, n_late=n_late).harmed
+    if metric is not None:
         _write(txn, one, "stop", ExperimentAct(decision="end", harms=metric))
 
 

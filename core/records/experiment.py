@@ -217,6 +217,14 @@ class ExperimentFigures:
     is_sampled: bool = False
     n_late: int = 0
 
+    @property
+    def harmed(self) -> SessionMetric | None:
+        """The metric whose harm stops the experiment: its own one, or failures."""
+        if self.word == "harms":
+            return self.metric.metric
+        rises = any(one.metric == "failures" and one.word == "more" for one in self.others)
+        return "failures" if rises else None
+
 
 # Requests and answers
 

@@ -57,7 +57,6 @@ _COLUMNS: Final[dict[SessionMetric, tuple[str, float]]] = {
     "duration": ("duration_ms", 1e-3),
 }
 """Column of each metric, and its unit."""
-_ERROR_OF_OTHERS: Final = ERROR / (len(METRICS) - 1)
 _MULTIPLES: Final = np.array([0.5, 1.0, 2.0, 4.0])
 """Multiples of the best stake for the planned spread, because the real spread can differ."""
 _LOG_WEIGHTS: Final = np.log([0.15, 0.6, 0.15, 0.1])
@@ -420,7 +419,7 @@ def figures(sessions: ExperimentSessions, plan: ExperimentPlan, *, n_late: int =
         word=WORDS[word],
         why=_why(own, plan, of, withheld=withheld) if word == OPEN else None,
         metric=of.figures(ERROR, withheld=withheld),
-        others=tuple(one.figures(_ERROR_OF_OTHERS, withheld=withheld) for one in others),
+        others=tuple(one.figures(ERROR / len(others), withheld=withheld) for one in others),
         assigned=_by_side(np.isfinite(sessions.chance), sessions.with_arm),
         pending=_by_side(np.arange(len(sessions)) >= len(own), sessions.with_arm),
         without_run=_by_side(~own.has_run, own.with_arm),
@@ -430,18 +429,6 @@ def figures(sessions: ExperimentSessions, plan: ExperimentPlan, *, n_late: int =
         is_sampled=of.is_sampled,
         n_late=n_late,
     )
-
-
-def harmed(sessions: ExperimentSessions, plan: ExperimentPlan) -> SessionMetric | None:
-    """Return the metric whose harm stops the experiment, by its words in `figures`: its own one, or failures."""
-    own = counted(sessions, plan.metric)
-    if len(own) and words(own, plan)[-1] == HARMS:
-        return plan.metric
-    if plan.metric == "failures" or (len(own) and _lost_differ(own, plan)[-1]):
-        return None
-    failures = measure(counted(sessions, "failures"), plan, "failures")
-    more, less = (failures.is_beyond(side, 0.0, _ERROR_OF_OTHERS)[-1:].any() for side in _SIDES)
-    return "failures" if more and not less else None
 
 
 def _why(

@@ -20,7 +20,6 @@ from core.maths.statistics.experiments import (
     cap_of,
     effects_so_far,
     figures,
-    harmed,
     measure,
     sessions_needed,
     words,
@@ -227,7 +226,7 @@ def test_a_verdict_has_its_word_or_its_reason(name: str) -> None:
     assert (shown.word, shown.why, shown.n_late) == (word, why, 2)
     assert shown.metric.word == {"helps": "more", "harms": "less"}.get(word, shown.metric.word)
     assert WORDS[words(sessions, plan_of(smallest=25.0))[-1]] == word if len(sessions) else True
-    assert harmed(sessions, plan_of(smallest=25.0)) == ("success" if word == "harms" else None)
+    assert shown.harmed == ("success" if word == "harms" else None)
 
 
 def test_effects_so_far_end_with_the_present_one() -> None:
@@ -296,9 +295,8 @@ def test_a_rise_of_failures_stops_an_experiment_on_tokens() -> None:
     sessions = _spread_evenly()
     side = sessions.with_arm
     failing = replace(sessions, failures=np.where(side & (np.arange(400) % 3 > 0), 1.0, 0.0))
-    plan = plan_of(metric="tokens", smallest=25.0, cap={"tokens": 2.0})
-    shown = figures(failing, plan)
-    assert (shown.word, harmed(failing, plan)) == ("no_difference", "failures")
+    shown = figures(failing, plan_of(metric="tokens", smallest=25.0, cap={"tokens": 2.0}))
+    assert (shown.word, shown.harmed) == ("no_difference", "failures")
     assert {one.metric: one.word for one in shown.others} == {
         "success": "open",
         "failures": "more",
