@@ -44,8 +44,9 @@ _LIVED_SESSIONS: Final = 50
 _LIVED_DAYS: Final = (0.5, 1.0, 2.0, 6.0, 30.0)
 """Worlds of each kind that an agent lives through, their sessions, and the days on which they are looked at."""
 _N_SELECTED: Final = 30
+_BUDGET: Final = 1_000
 _IN_A_ROW: Final = 10
-"""Arms of a timed selection, and selections in a row."""
+"""Arms of a timed selection, its tokens, and selections in a row."""
 _TICKS_A_DAY: Final = 4
 """How often runs and outcomes come in."""
 _FALSE_GOAL: Final = 7.0
@@ -430,13 +431,14 @@ def _parts(shown: ExperimentFigures) -> tuple[tuple[object, ...], Floats]:
 
 
 def assigned_selections(scale: Scale, folder: Path) -> list[Row]:
-    """Selections among 30 arms with three experiments, beside those without one; no row is written."""
+    """Selections under a budget with three experiments, beside those without one; no row is written."""
     arms = tuple(Arm(key=f"tool:other:t{number}", token_cost=50) for number in range(_N_SELECTED))
     plain, tested = (context_at(folder / f"{name}.db") for name in ("plain", "tested"))
     for context in (plain, tested):
         offered = Inventory(kind="declared", arms=arms)
         record_all(context, [Run(uid=f"r{one}", inventory=offered) for one in range(10)])
         change(context, "baseline_rate", 0.0)  # a baseline selection draws less
+        change(context, "budget_tokens", _BUDGET)  # some arms are left out on both sides
     for arm in arms[:3]:
         begin_experiment(tested, arm.key)
     rows = []
