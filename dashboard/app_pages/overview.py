@@ -1,4 +1,4 @@
-"""Page of the overview: one sentence from the data, attention list, key figures, bands, best and worst arms."""
+"""Page of the overview: one sentence, three states, one picture of the arms, and the gravest findings."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import streamlit as st
 
 from core.maths.statistics.overview import Overview
 from dashboard import queries
-from dashboard.figures import bands as band_figure
-from dashboard.figures.arms import ranked_rows
-from dashboard.figures.bands import bands
-from dashboard.figures.ladder import ladder
+from dashboard.figures.worth import Worth, worth, worths
 from dashboard.pages import STEPS
 from dashboard.reading import pictured_once, reading
 from dashboard.sentences import overview as sentences
 from dashboard.widgets import experiments, trials
-from dashboard.widgets.charts import chart
+from dashboard.widgets.evidence import exclusion
+from dashboard.widgets.fields import in_use, lazy_popover
 from dashboard.widgets.opening import arm_chart
 from dashboard.widgets.overview import attention, carried, changes
-from dashboard.widgets.parts import compacted, link, muted, no_arms, panel, section, sentence, small_table
+from dashboard.widgets.parts import compacted, link, muted, no_arms, panel, section, sentence
+from dashboard.wording import Words
 
 
 def page() -> None:
@@ -27,59 +26,64 @@ def page() -> None:
     if overview.n_arms == 0 and (stored is None or here.frame.n_arms):
         no_arms("The overview")
         return
-    is_imported = sentences.is_imported(overview)
-    if stored is not None and is_imported:
+    rows = worths(queries.belief().columns, queries.judgements(), here.frame.settings.excluded_arms)
+    if stored is not None and sentences.is_imported(overview):
         carried.first(stored)
     else:
-        sentence(sentences.overview(overview, queries.savings()), here.tokens)
+        sentence(sentences.overview(overview, queries.savings(), rows), here.tokens)
+        muted(sentences.MEANT)
         compacted(None, here.frame.unpriced)
-        if not is_imported:
-            with panel("The saving"):
-                attention.saving(overview)
-        elif stored is None:
-            carried.missing()
     if overview.n_arms > 0:
-        st.space("xsmall")
-        _learned(overview)
-    if stored is not None and not is_imported:
-        st.space("small")
+        _known(overview, rows)
+    if stored is not None and not sentences.is_imported(overview):
         with panel("What agents carry"):
             carried.table(stored)
+    elif stored is None and sentences.is_imported(overview):
+        carried.missing()
     if here.frame.is_demo and not here.presenting:
         link(STEPS, "First steps")
         experiments.play_on()
 
 
-def _learned(overview: Overview) -> None:
-    here = reading()
+def _known(overview: Overview, rows: tuple[Worth, ...]) -> None:
+    if not sentences.is_imported(overview):
+        with panel("The three states"):
+            attention.states(overview)
+    st.space("xsmall")
     left, right = st.columns([7, 5], gap="large")
-    with left, panel("Needs attention"):
+    with left, panel("Tokens and use"):
+        _picture(overview, rows)
+    with right, panel("Needs attention"):
         attention.head()
         trials.used_and_harming(experiments_too=False)
         attention.rows(overview)
-    with right, panel("What changed"):
-        changes.head()
-        changes.rows()
-    st.space("xsmall")
-    with panel("Key figures"):
-        attention.cards(overview)
-    st.space("small")
-    left, right = st.columns([5, 7], gap="large")
-    with left, panel("How sure are we?"):
-        section("How sure are we?")
-        selects = not sentences.is_imported(overview)
-        st.markdown(sentences.bands(overview.bands, here.frame.settings.min_pulls, selects=selects))
-        chart(pictured_once("bands", lambda: bands(overview.bands, here.tokens)), key="bands")
-        small_table(band_figure.table(overview.bands), alt="Arms by confidence band")
-    with right, panel("Most and least used"):
-        ranked = ranked_rows(sorted([*overview.top, *overview.bottom], key=lambda arm: arm.rank))
-        figure = pictured_once("ladder", lambda: ladder(ranked, here.tokens, compact=here.compact))
-        note = f"mean and 95% interval, {overview.ranked_min_pulls} pulls or more"
-        section("Most and least used", note, table=figure.table, key="ladder")
-        if ranked:
-            arm_chart(figure, [row.key for row in ranked], key="ladder")
-        else:
-            muted(f"No arm has {overview.ranked_min_pulls} pulls yet; they appear here then.")
+    is_narrowed = in_use(changes.KIND, unused="all")
+    behind = st.expander("What changed", is_narrowed, key="what changed", on_change="rerun")
+    if behind.open or is_narrowed:
+        with behind, panel("What changed"):
+            changes.head()
+            changes.rows()
+    behind = st.expander("Key figures", key="key figures", on_change="rerun")
+    if behind.open:
+        with behind, panel("Key figures"):
+            attention.cards(overview)
+
+
+def _picture(overview: Overview, rows: tuple[Worth, ...]) -> None:
+    here = reading()
+    figure = pictured_once("worth", lambda: worth(rows, here.tokens, compact=here.compact))
+    section("What the arms cost, and how often they are used", table=figure.table, key="worth")
+    if sentences.is_imported(overview):
+        muted(sentences.pictured(rows, overview.n_arms))
+    else:
+        st.markdown(sentences.may_go(rows))
+    going = tuple(row.key for row in rows if row.may_go)
+    if going and not here.presenting:
+        behind = lazy_popover(Words("Exclude these"), key="exclude these", type="secondary")
+        if behind is not None:
+            with behind:
+                exclusion(going, until=Words(""))
+    arm_chart(figure, [row.key for row in rows], key="worth")
 
 
 page()

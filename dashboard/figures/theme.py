@@ -63,6 +63,9 @@ class TypeTokens:
     streamlit: StreamlitColour
 
 
+StateMark = Literal["good", "open", "bad"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tokens:
     """Colours of a theme, for pages and charts."""
@@ -92,6 +95,7 @@ class Tokens:
     band_text: tuple[str, str, str, str, str]
     runs: Mapping[str, str]
     severities: Mapping[Severity, Words]
+    states: Mapping[StateMark, Words]
     heat_rewarded: Words
     heat_penalised: str
     heat_unjudged: str
@@ -153,6 +157,7 @@ LIGHT: Final = Tokens(
     severities=MappingProxyType(
         {"critical": "#B01235", "warning": "#7A5200", "notice": "#1F4E79", "info": "#525C6B"}
     ),
+    states=MappingProxyType({"good": "#1B6E3C", "open": "#7A5200", "bad": "#B01235"}),
     heat_rewarded="#2C5F8F",
     heat_penalised="#EDF0F4",
     heat_unjudged="#C3CFDB",
@@ -195,6 +200,7 @@ DARK: Final = Tokens(
     severities=MappingProxyType(
         {"critical": "#FF97A6", "warning": "#F4D774", "notice": "#8CBCEB", "info": "#A3AEBC"}
     ),
+    states=MappingProxyType({"good": "#6FCF97", "open": "#F4D774", "bad": "#FF97A6"}),
     heat_rewarded="#4A84BC",
     heat_penalised="#1B222B",
     heat_unjudged="#293A4B",

@@ -23,6 +23,7 @@ from dashboard.figures.savings_time import savings_time
 from dashboard.figures.strata import strata
 from dashboard.figures.theme import LIGHT, numbered
 from dashboard.figures.width_pulls import width_pulls
+from dashboard.figures.worth import Worth, worths
 from dashboard.report.facts import Facts, Query, opening
 from dashboard.sentences import Sentence, achieved
 from dashboard.sentences import changes as changes_sentences
@@ -92,7 +93,7 @@ def report(facts: Facts) -> Report:
     overview = facts.overview
     known = overview.n_arms > 0
     return Report(
-        title=overview_sentences.overview(overview, facts.savings)
+        title=overview_sentences.overview(overview, facts.savings, _arms(facts))
         if known
         else ("Nothing is known yet: no run has been recorded.",),
         lines=_lines(facts) if known else (),
@@ -102,6 +103,10 @@ def report(facts: Facts) -> Report:
         opening=opening(facts.frame.learner),
         questions=tuple(facts.questions.values()),
     )
+
+
+def _arms(facts: Facts) -> tuple[Worth, ...]:
+    return worths(facts.belief.columns, facts.judgements, facts.frame.settings.excluded_arms)
 
 
 def _lines(facts: Facts) -> tuple[str, ...]:

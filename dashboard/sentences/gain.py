@@ -180,10 +180,16 @@ def withheld(saved: Comparison) -> Words:
 
 @dataclass(frozen=True)
 class Guardrail:
-    """Guardrail of the choice of arms: its state in bold, with the figures."""
+    """Guardrail of the choice of arms: its state, and the figures behind it; "" = none."""
 
     severity: Severity
-    words: Markdown
+    claim: Words
+    figures: Markdown = Words("")
+
+    @property
+    def words(self) -> Markdown:
+        """The state in bold, with the figures."""
+        return Markdown(f"**{self.claim}** {self.figures}".strip())
 
 
 def failures(saved: Comparison) -> Guardrail:
@@ -193,22 +199,23 @@ def failures(saved: Comparison) -> Guardrail:
     both = (saved.baseline, saved.selected)
     n_runs = sum(one.n_runs for one in both)
     if n_runs and not sum(one.n_errors for one in both):
-        most = "" if difference.upper is None else f", {at_most(difference.upper)} more"
-        return Guardrail("info", f"**Failures: none in {wording.things(n_runs, 'run')}**{most}.")
+        most = (
+            Words("") if difference.upper is None else f"{wording.capital(at_most(difference.upper))} more."
+        )
+        return Guardrail("info", f"Failures: none in {wording.things(n_runs, 'run')}.", most)
     rates = f"{wording.percent(of_selected)}, baseline {wording.percent(of_baseline)}"
     if of_baseline is None or difference.lower is None or difference.upper is None:
-        return Guardrail("notice", f"**Failures: too few runs to compare.** {rates}.")
+        return Guardrail("notice", Words("Failures: too few runs to compare."), f"{rates}.")
     if difference.lower > 0:
-        return Guardrail("critical", f"**More failures**: {rates}.")
+        return Guardrail("critical", Words("More failures."), f"{rates}.")
     if difference.upper < 0:
-        return Guardrail("info", f"**Fewer failures**: {rates}.")
+        return Guardrail("info", Words("Fewer failures."), f"{rates}.")
     if difference.upper <= max(_BARELY * 100 * of_baseline, _FEW_POINTS):
-        return Guardrail(
-            "info", f"**Failures: no difference shown.** {rates}, {at_most(difference.upper)} more."
-        )
+        figures = f"{rates}, {at_most(difference.upper)} more."
+        return Guardrail("info", Words("Failures: no difference shown."), figures)
     n_more = (saved.runs_to_tell_errors or 0) - saved.selected.n_runs - saved.baseline.n_runs
     needed = f" About {_about(n_more)} more runs are needed." if n_more > 0 else ""
-    return Guardrail("notice", f"**Failures: too few runs to compare.** {rates}.{needed}")
+    return Guardrail("notice", Words("Failures: too few runs to compare."), f"{rates}.{needed}")
 
 
 def _about(number: int) -> Words:

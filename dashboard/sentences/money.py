@@ -20,8 +20,8 @@ def is_money(saved: Savings) -> bool:
     return saved.money is not None and saved.money.is_known
 
 
-def month(saved: Savings, now_ms: int) -> Markdown:
-    """Return what choosing arms saved in the latest month and in the one before; empty without a saving."""
+def month(saved: Savings, now_ms: int, *, latest: bool = False) -> Markdown:
+    """Return what choosing arms saved in the latest month and, unless ``latest``, before; empty without a saving."""
     spans, currency = _spans(saved)
     known = [one for one in spans if one.saved is not None and one.start_hour >= 0]
     if not known:
@@ -33,6 +33,8 @@ def month(saved: Savings, now_ms: int) -> Markdown:
     about = (
         ", by estimated bills" if currency is not None and saved.money and saved.money.is_estimated else ""
     )
+    if latest:
+        return f"{when}: {wording.literal(_of_month(this, currency))}{Words(about)}."
     runs = wording.things(this.n_selected, "selected run")
     words: Markdown = f"**{when}**: {wording.literal(_of_month(this, currency))} in {runs}{Words(about)}."
     if len(known) < 2:

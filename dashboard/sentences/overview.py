@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Final, assert_never
 
 from core.maths.statistics.overview import ArmEvidence, Attention, FigureName, KeyFigure, Overview
 from core.maths.statistics.savings import Savings
 from core.records.judgement import ENOUGH_PULLS
 from core.records.savings_words import loss_words, part_of
 from dashboard import wording
+from dashboard.figures.theme import StateMark
+from dashboard.figures.worth import Worth
 from dashboard.sentences import Phrase, Sentence, composed
-from dashboard.sentences.gain import headline
+from dashboard.sentences.gain import failures, headline, no_figure
 from dashboard.sentences.judging import parting_claim
+from dashboard.sentences.money import month
 from dashboard.sentences.savings import groups, interval_name, limits, more_for_proof
 from dashboard.wording import Markdown, Words
 
+MEANT: Final = Words(
+    "Arms are the tools, skills, files and memories in the prompt. Baseline runs get as many as fit."
+)
 
-def overview(summary: Overview, saved: Savings) -> Sentence:
+
+def overview(summary: Overview, saved: Savings, rows: Sequence[Worth]) -> Sentence:
     """Return the first sentence, which the data choose, and how much needs attention."""
-    return composed(*_first(summary, saved), " ", needs(len(summary.attention)))
+    return composed(*_first(summary, saved, rows), " ", needs(len(summary.attention)))
 
 
 def is_imported(summary: Overview) -> bool:
@@ -28,10 +35,110 @@ def is_imported(summary: Overview) -> bool:
     return summary.savings.baseline.n_runs + summary.savings.selected.n_runs == 0
 
 
-def _first(summary: Overview, saved: Savings) -> Sentence:
-    if is_imported(summary):
-        return composed(f"After {wording.things(summary.n_runs, 'run')} ", *_learned(summary))
-    return headline(saved)
+def may_go(rows: Sequence[Worth]) -> Markdown:
+    """Return which arms may go out of prompts that armscope chooses, and what they cost."""
+    going = [row for row in rows if row.may_go]
+    if not going:
+        return Markdown("No arm is shown to cost more than its use is worth." if rows else "")
+    known = [row.tokens for row in going if row.tokens is not None]
+    earn = "do not earn their place" if len(going) > 1 else "does not earn its place"
+    cost = f": {wording.things(sum(known), 'token')} of each full prompt" if known else ""
+    chances = [row.chance for row in going if row.chance is not None]
+    out = " armscope already leaves them out of most prompts." * (sum(chances) < len(chances) / 2)
+    return Markdown(f"**{wording.things(len(going), 'arm')} {earn}**{cost}.{out}")
+
+
+def pictured(rows: Sequence[Worth], n_arms: int) -> Words:
+    """Return why arms are not in the picture of an import; empty where all are."""
+    n_left = n_arms - len(rows)
+    if not n_left:
+        return Words("")
+    unknown = " Name the tools of a source with `--tools FILE` for their tokens." * any(
+        row.tokens is None for row in rows
+    )
+    are = "is" if n_left == 1 else "are"
+    return Words(
+        f"{wording.things(n_left, 'arm')} {are} not shown: known by calls alone, or never observed.{unknown}"
+    )
+
+
+@dataclass(frozen=True)
+class State:
+    """One of the three states: what it is of, its mark, its word, and a line that explains it."""
+
+    of: Words
+    mark: StateMark
+    word: Words
+    note: Markdown
+
+
+def states(summary: Overview, saved: Savings, now_ms: int) -> tuple[State, State, State]:
+    """Return the states of cost, outcome and health."""
+    return _cost(saved, now_ms), _outcome(saved), _health(summary)
+
+
+def _cost(saved: Savings, now_ms: int) -> State:
+    is_money = saved.money is not None and saved.money.is_known
+    shown, verdict = (
+        (saved.money.shown, saved.money.verdict)
+        if saved.money is not None and is_money
+        else (saved.overall.shown, saved.overall.verdict)
+    )
+    name = Words("Cost" if is_money else "Tokens")
+    if shown.lower is None:
+        return State(name, "open", Words("open"), Words(f"{no_figure(saved.overall)}."))
+    marks: dict[str, tuple[StateMark, Words]] = {
+        "proven": ("good", Words("less, proven")),
+        "costs_more": ("bad", Words("more, proven")),
+    }
+    mark, word = marks.get(verdict, ("open", Words("open")))
+    return State(name, mark, word, month(saved, now_ms, latest=True))
+
+
+def _outcome(saved: Savings) -> State:
+    outcome, failed = saved.outcome, failures(saved.overall)
+    marks: dict[str, tuple[StateMark, Words]] = {
+        "as_much": ("good", Words("as much")),
+        "less": ("bad", Words("less, proven")),
+        "unknown": ("open", Words("unknown")),
+    }
+    mark, word = marks.get(outcome.word, ("open", Words("open")))
+    if failed.severity == "critical":
+        mark, word = "bad", Words("more failures")
+    return State(Words("Outcome"), mark, word, failed.claim)
+
+
+def _health(summary: Overview) -> State:
+    severities = [one.severity for one in summary.attention]
+    n_critical, n_warnings = severities.count("critical"), severities.count("warning")
+    if n_critical:
+        return State(
+            Words("Health"),
+            "bad",
+            Words("repair it"),
+            Words(f"{wording.things(n_critical, 'critical finding')}."),
+        )
+    if n_warnings:
+        return State(
+            Words("Health"), "open", Words("take a look"), Words(f"{wording.things(n_warnings, 'warning')}.")
+        )
+    return State(Words("Health"), "good", Words("nothing wrong"), Words(""))
+
+
+def _first(summary: Overview, saved: Savings, rows: Sequence[Worth]) -> Sentence:
+    if not is_imported(summary):
+        return headline(saved)
+    going, runs = [row for row in rows if row.may_go], wording.things(summary.n_runs, "run")
+    if not going:
+        return composed(f"After {runs} ", *_learned(summary))
+    known = [row.tokens for row in going if row.tokens is not None]
+    arms = Phrase(f"{wording.count(len(going))} of {wording.things(summary.n_arms, 'arm')}")
+    are = "are" if len(going) > 1 else "is"
+    least = min(going, key=lambda row: row.uses)
+    cost = f"{wording.things(sum(known), 'token')} of each prompt"
+    name = wording.literal(wording.short_name(least.key))
+    rest = cost if known else f"{name} in {wording.count(least.uses)} of 100 runs"
+    return composed(f"In {runs} ", arms, f" {are} carried and hardly used: {rest}.")
 
 
 def _learned(summary: Overview) -> Sentence:

@@ -159,7 +159,7 @@ def used() -> list[Used]:
 def used_and_harming(*, experiments_too: bool = True) -> None:
     """Draw a row for each arm that is used often and harms; nothing without one.
 
-    Without ``experiments_too`` only by trials: the overview names an experiment that stopped by itself.
+    Without ``experiments_too`` only by trials, as claims: the overview names an experiment that stopped by itself.
     """
     for one, judged in used():
         if sentences.harms_often(one, judged) and (experiments_too or one.by == "trial"):
@@ -167,7 +167,8 @@ def used_and_harming(*, experiments_too: bool = True) -> None:
             claim = f"{sentences.name_of(one.arm)} is used often and harms, by {by}"
             evidence = small(f"used in {of_hundred(judged.mean)} of 100 runs; {one.line}")
             with both_ends(wrap=False):
-                st.markdown(f"{sign('critical')}&nbsp; **{claim}**  \n{evidence}")
+                line = f"  \n{evidence}" if experiments_too else ""
+                st.markdown(f"{sign('critical')}&nbsp; **{claim}**{line}")
                 link(pages.ARM, "Open arm", **{address.ARM: one.arm})
 
 

@@ -90,7 +90,7 @@ def test_the_overview_names_an_arm_that_is_used_often_and_harms(open_page: Open,
     ] == [often, rarely]
     expected = [arm for arm in (often, rarely) if means[arm] >= sentences.OFTEN]
     for name in ("overview", "posteriors"):
-        claims = [text for text in texts(open_page(name)) if "often" in text]
+        claims = [text for text in texts(open_page(name)) if "used often" in text]
         assert len(claims) == len(expected)
 
 

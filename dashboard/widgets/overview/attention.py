@@ -27,20 +27,18 @@ from core.records.arm import MICRO
 from core.records.times import instant
 from dashboard import actions, pages, queries, wording
 from dashboard.figures.densities import MAX_CHOSEN
-from dashboard.figures.saving import saved_share, spark
-from dashboard.figures.saving import saving as picture_of
+from dashboard.figures.saving import spark
+from dashboard.figures.theme import StateMark
 from dashboard.pages import Page
-from dashboard.reading import pictured_once, reading
-from dashboard.sentences import achieved
+from dashboard.reading import reading
 from dashboard.sentences import gain as gain_sentences
 from dashboard.sentences import money as money_sentences
 from dashboard.sentences import overview as sentences
 from dashboard.widgets import address
-from dashboard.widgets.charts import chart
 from dashboard.widgets.fields import lazy_popover
-from dashboard.widgets.parts import both_ends, how_it_is_computed, link, muted, paragraphs, sign, small
+from dashboard.widgets.parts import both_ends, how_it_is_computed, link, muted, sign, small
 from dashboard.widgets.results import result
-from dashboard.wording import Markdown
+from dashboard.wording import Markdown, Words
 
 PAGE_OF: Final[dict[AttentionKind, Page]] = {
     "poisoned": pages.EVIDENCE,
@@ -73,7 +71,8 @@ PAGE_OF: Final[dict[AttentionKind, Page]] = {
     "passive": pages.SETTINGS,
 }
 """Page with the details or the remedy of each claim."""
-_ROWS: Final = 7
+_SHAPES: Final[dict[StateMark, Words]] = {"good": Words("✓"), "open": Words("!"), "bad": Words("×")}
+_ROWS: Final = 3
 """Rows that fit on the first screen; the others are folded."""
 _HOW: Final = (
     "**Arms that changed** are looked for at the beginning of each of the last "
@@ -110,23 +109,25 @@ def head() -> None:
 
 
 def rows(overview: Overview) -> None:
-    """Draw the icon, the bold claim with its evidence, and the link; sorted by severity."""
+    """Draw the gravest claims with their links; behind them all claims with their evidence, the gravest first."""
     with st.container(border=True, gap="xsmall"):
         result(actions.UNDO_THEM)
         if not overview.attention:
             at = overview.data_end_ms
             checked = "" if at is None else f" Checked {wording.day(at)}, {instant(at):%H:%M} UTC."
             st.markdown(f"Nothing needs a look.{checked}")
+            return
         for index, item in enumerate(overview.attention[:_ROWS]):
-            _row(item, index)
-        more = overview.attention[_ROWS:]
-        if more:
-            with st.expander(f"{wording.count(len(more))} more"):
-                for index, item in enumerate(more, _ROWS):
-                    _row(item, index)
+            _row(item, f"attention {index}", has_evidence=False)
+        words = f"All {wording.count(len(overview.attention))}, with the evidence"
+        behind = st.expander(words, key="all findings", on_change="rerun")
+        if behind.open:
+            with behind:
+                for index, item in enumerate(overview.attention):
+                    _row(item, f"finding {index}", has_evidence=True)
 
 
-def _row(item: Attention, index: int) -> None:
+def _row(item: Attention, key: str, *, has_evidence: bool) -> None:
     here = reading()
     claim = sentences.attention(
         item,
@@ -134,12 +135,11 @@ def _row(item: Attention, index: int) -> None:
         min_pulls=here.frame.settings.min_pulls,
         year_of_ms=here.frame.last_at_ms,
     )
-    with st.container(
-        horizontal=True, vertical_alignment="center", gap="small", wrap=False, key=f"attention {index}"
-    ):
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False, key=key):
         st.markdown(sign(item.severity), width="content")
-        st.markdown(f"**{claim.claim}**  \n{small(claim.evidence)}", width="stretch")
-        _links(item, claim.label)
+        evidence = f"  \n{small(claim.evidence)}" if has_evidence else ""
+        st.markdown(f"**{claim.claim}**{evidence}", width="stretch")
+        _links(item, claim.label, key)
 
 
 def _evidence(item: Attention) -> dict[str, str | list[str]]:
@@ -147,7 +147,7 @@ def _evidence(item: Attention) -> dict[str, str | list[str]]:
     return address.evidence(item.arms[:MAX_EVIDENCE_ARMS], since_ms)
 
 
-def _links(item: Attention, words: Markdown) -> None:
+def _links(item: Attention, words: Markdown, row: str) -> None:
     """Return the links of a row: to the page with its details, and for poison also to the repair."""
     page, shown = PAGE_OF[item.kind], item.arms[:MAX_CHOSEN]
     if item.kind == "poisoned":
@@ -160,7 +160,7 @@ def _links(item: Attention, words: Markdown) -> None:
                 st.button(
                     "Undo them",
                     type="tertiary",
-                    key=f"undo {item.kind} {item.manual.actor}",
+                    key=f"undo {row}",
                     on_click=actions.take_back_all,
                     args=(item.manual.acts,),
                 )
@@ -181,35 +181,24 @@ def _links(item: Attention, words: Markdown) -> None:
         link(page, words)
 
 
-def saving(overview: Overview) -> None:
-    """Draw the failures, what the month saved, and one picture of the saving; without an interval what is missing."""
-    here = reading()
-    shown = saved_share(overview.savings, overview.money)
-    if shown is None:
+def states(overview: Overview) -> None:
+    """Draw cost, outcome and health with shape, word and a line; without an interval what is missing."""
+    here, saved = reading(), queries.savings()
+    for place, one in zip(
+        st.columns(3, gap="small"), sentences.states(overview, saved, here.pages.clock()), strict=True
+    ):
+        colour = here.tokens.states[one.mark]
+        word = f':color[{_SHAPES[one.mark]} {one.word}]{{foreground="{colour}"}}'
+        place.markdown(f"{one.of}: **{word}**  \n{small(one.note)}")
+    if saved.overall.shown.lower is None:
         muted(gain_sentences.pending(overview.savings, rate=here.frame.settings.baseline_rate))
-        return
-    left, right = st.columns([5, 7], gap="large", vertical_alignment="center")
-    with left:
-        _beside(overview)
-    with right:
-        picture = pictured_once("saving", lambda: picture_of(shown, here.tokens, compact=here.compact))
-        chart(picture, key="saving")
-
-
-def _beside(overview: Overview) -> None:
-    here = reading()
-    guardrail = gain_sentences.failures(overview.savings)
-    saved = queries.savings()
-    lines = (money_sentences.month(saved, here.pages.clock()), achieved.next_step(saved))
-    paragraphs(f"{sign(guardrail.severity)}&ensp;{guardrail.words}", *filter(None, lines))
-    with st.container(horizontal=True, gap="small"):
-        how_it_is_computed("savings", "savings")
-        if (not money_sentences.is_money(saved) or here.frame.unpriced) and here.may("settings"):
-            link(pages.SETTINGS, "Set prices", **{address.SETTINGS_PART: address.MONEY})
+    if (not money_sentences.is_money(saved) or here.frame.unpriced) and here.may("settings"):
+        link(pages.SETTINGS, "Set prices", **{address.SETTINGS_PART: address.MONEY})
 
 
 def cards(overview: Overview) -> None:
-    """Five in a row, two on a phone."""
+    """Draw five in a row, two on a phone, and the way to how they are computed."""
+    how_it_is_computed("savings", "savings")
     cards = st.grid(5, min_column_width=160)
     for figure in overview.figures:
         label, value, change = sentences.figure_card(figure, overview)
