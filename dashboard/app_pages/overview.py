@@ -26,7 +26,8 @@ def page() -> None:
     if overview.n_arms == 0 and (stored is None or here.frame.n_arms):
         no_arms("The overview")
         return
-    rows = worths(queries.belief().columns, queries.judgements(), here.frame.settings.excluded_arms)
+    tested = {one.arm: one.word for one in reversed(trials.in_force()) if one.word in {"helps", "harms"}}
+    rows = worths(queries.belief().columns, queries.judgements(), here.frame.settings.excluded_arms, tested)
     if stored is not None and sentences.is_imported(overview):
         carried.first(stored)
     else:

@@ -44,8 +44,7 @@ def page() -> None:
         n_others = int(posteriors.others(known, places).sum())
         if n_others > MAX_OTHERS:
             st.markdown(small(f"Grey: {MAX_OTHERS} of the other {wording.count(n_others)} arms."))
-    with panel("Used, and does it help?"):
-        trials.used_and_effect()
+    trials.used_and_harming()
     with panel("All arms", still="the picture above still works"):
         head = st.container()
         posteriors.search_box(judged)  # before the search: it reads the address

@@ -1,4 +1,4 @@
-"""Figures of trials and experiments: differences by task, the effect as sessions come in, and use beside effect."""
+"""Figures of trials and experiments: differences by task, and the effect as sessions come in."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from core import explained
-from core.columns import Floats
 from core.explained import trials as words
 from core.records.estimate import Estimate
 from core.records.experiment import IN_POINTS, ExperimentPlan
 from core.records.trial import PairedTask, TrialFigures, TrialWord
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.chart import Cell, Chart, Trace, chart_of, round_ticks, scatter, single, upright
+from dashboard.figures.chart import Cell, Chart, Trace, chart_of, round_ticks, scatter, single
 from dashboard.figures.theme import Tokens
-from dashboard.sentences.trials import OFTEN, Used, signed
+from dashboard.sentences.trials import signed
 
 _HEIGHT_PX: Final = 270
 _TICKS: Final = (-100, -50, 0, 50, 100)
@@ -133,45 +131,6 @@ def by_session(
     return chart_of(traces, layout, alt=alt, table=table)
 
 
-def used_and_effect(shown: Sequence[Used], look: Tokens, *, compact: bool = False) -> Chart:
-    """Return a mark for each verdict: the share of runs that use the arm, and its effect, with their intervals."""
-    effects = [one.success for one, _ in shown if one.success is not None]
-    table: dict[str, Sequence[Cell]] = {
-        "arm": [wording.plain(wording.full_name(one.arm)) for one, _ in shown],
-        "by": [f"{one.by} {wording.plain(one.model)}".strip() for one, _ in shown],
-        "used": [f"in {explained.of_hundred(judged.mean)} of 100 runs" for _, judged in shown],
-        "verdict": [one.words for one, _ in shown],
-        "success": [signed(words.change(one, " points")) for one in effects],
-    }
-    use = np.array([(one.mean, one.interval.lower, one.interval.upper) for _, one in shown]).T
-    effect = np.array([(one.value, *(one.limits or (one.value, one.value))) for one in effects]).T
-    colours = {"harms": look.red, "helps": look.chart_accent}
-    marks = scatter(
-        "markers" if compact else "markers+text",
-        use[0],
-        effect[0],
-        hover=_hovers(table),
-        text=[f"{wording.plot_literal(wording.short_name(one.arm))}  " for one, _ in shown],
-        textposition=["top left" if mean > 0.5 else "top right" for mean in use[0]],
-        customdata=[*range(len(shown))],
-        marker={"size": 11, "color": [colours.get(one.word, look.gray) for one, _ in shown]},
-        error_x=_reach(use, look),
-        error_y=_reach(effect, look),
-    )
-    line = {"color": look.guide, "width": 1, "dash": "dot"}
-    often = {"x": OFTEN, "y": 1, "yref": "paper", "yanchor": "top", "xanchor": "left", "xshift": 4}
-    layout = _layout(
-        look,
-        right=12,
-        compact=compact,
-        xaxis=theme.probability_axis(look, title="probability that the arm is used when it is in the prompt"),
-        shapes=[_level(0, color=look.guide), upright(OFTEN, line)],
-        annotations=[theme.label(look, "used often", color=look.muted, size=theme.AXIS_PX, **often)],
-    )
-    spoken = "; ".join(", ".join(map(str, row)) for row in zip(*table.values(), strict=True))
-    return chart_of([marks], layout, alt=f"Use of arms, and their effect on success: {spoken}.", table=table)
-
-
 def _layout(look: Tokens, *, right: int, compact: bool, **more: object) -> dict[str, Any]:
     """Return the layout of a figure whose height is points of success."""
     return theme.layout(
@@ -187,13 +146,6 @@ def _layout(look: Tokens, *, right: int, compact: bool, **more: object) -> dict[
         ),
         **more,
     )
-
-
-def _reach(known: Floats, look: Tokens) -> dict[str, Any]:
-    """Return error bars of values, from their lower limits to their upper ones."""
-    value, low, high = known
-    reach = {"array": high - value, "arrayminus": value - low}
-    return {"type": "data", "symmetric": False, "color": look.guide, "thickness": 1.5, "width": 0, **reach}
 
 
 def _difference(task: PairedTask) -> float:

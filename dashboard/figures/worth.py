@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -25,7 +26,8 @@ _AROUND: Final = 4
 _HEIGHT_PX: Final = 300
 _NAMED: Final = 3
 _APART: Final = 7
-"""Names are more than so many uses apart."""
+_WIDE: Final = 1.0
+"""Names are more than so many uses, or powers of ten, apart."""
 _MARGIN: Final = 0.12
 _ROOM: Final = 0.6
 """Room for names beside the dearest arms, in powers of ten."""
@@ -35,7 +37,10 @@ _COLUMN: Final = 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class Worth:
-    """An arm: its uses in 100 runs, its tokens, and the uses at which it breaks even. None = unknown."""
+    """An arm: its uses in 100 runs, its tokens, and the uses at which it breaks even. None = unknown.
+
+    ``verdict`` is *helps* or *harms* by a trial or an experiment, else ''.
+    """
 
     key: str
     type: ArmType
@@ -44,10 +49,14 @@ class Worth:
     break_even: float | None
     may_go: bool
     chance: float | None
+    verdict: str = ""
 
 
 def worths(
-    columns: ArmColumns, judged: Mapping[str, Judgement], left_out: Sequence[str] = ()
+    columns: ArmColumns,
+    judged: Mapping[str, Judgement],
+    left_out: Sequence[str] = (),
+    verdicts: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Worth, ...]:
     """Return the arms with a measured use, by tokens; those that are known by their calls alone have none."""
     costs = dict(zip(columns.keys, columns.token_cost.tolist(), strict=True))
@@ -60,6 +69,7 @@ def worths(
             break_even=None if one.break_even is None else 100 * one.break_even,
             may_go=one.name in MAY_GO,
             chance=one.chance,
+            verdict=verdicts.get(one.arm, ""),
         )
         for one in judged.values()
         if one.n_observed and not one.called_only and one.name != "section" and one.arm not in {*left_out}
@@ -78,6 +88,7 @@ def worth(rows: Sequence[Worth], look: Tokens, *, compact: bool = False) -> Char
         traces += [_marks(rows, at, kind, look, may_go=may_go) for kind in ARM_TYPES]
     shown = _ticks(low, high, has_unknown=len(known) < len(rows))
     left = low - (_COLUMN if len(known) < len(rows) else 0.0) - _MARGIN
+    traces.append(_rings(rows, at, look))
     layout = theme.layout(
         look,
         height=_HEIGHT_PX,
@@ -128,9 +139,18 @@ def _marks(rows: Sequence[Worth], at: Sequence[float], kind: ArmType, look: Toke
     )
 
 
+def _rings(rows: Sequence[Worth], at: Sequence[float], look: Tokens) -> Trace:
+    """Return a ring around each arm that helps or harms."""
+    own = [(x, row) for x, row in zip(at, rows, strict=True) if row.verdict]
+    colours = [look.red if row.verdict == "harms" else look.chart_accent for _, row in own]
+    marker = {"symbol": "circle-open", "size": 20, "color": colours, "line": {"width": 2}}
+    return scatter("markers", [x for x, _ in own], [row.uses for _, row in own], marker=marker)
+
+
 def _hover(row: Worth) -> str:
     name = wording.plot_literal(wording.short_name(row.key))
-    return f"<b>{name}</b><br>used in {wording.count(row.uses)} of 100 runs<br>{_tokens(row)}"
+    verdict = f"<br>{row.verdict}, by a trial or an experiment" if row.verdict else ""
+    return f"<b>{name}</b><br>used in {wording.count(row.uses)} of 100 runs<br>{_tokens(row)}{verdict}"
 
 
 def _tokens(row: Worth) -> str:
@@ -160,24 +180,30 @@ def _words(rows: Sequence[Worth], look: Tokens) -> list[dict[str, Any]]:
 
 
 def _names(rows: Sequence[Worth], at: Sequence[float], look: Tokens) -> list[dict[str, Any]]:
-    """Return the names of the arms that may go out and have most tokens."""
+    """Return the names of the arms that help or harm, and of those that may go out and have most tokens."""
     own: list[tuple[float, Worth]] = []
-    for x, row in zip(at, rows, strict=True):
-        if row.may_go and len(own) < _NAMED and all(abs(row.uses - one.uses) > _APART for _, one in own):
+    for x, row in sorted(zip(at, rows, strict=True), key=lambda pair: not pair[1].verdict):
+        is_due = row.verdict or (row.may_go and len(own) < _NAMED)
+        if is_due and all(abs(row.uses - one.uses) > _APART or abs(x - other) > _WIDE for other, one in own):
             own.append((x, row))
     return [
         theme.label(
             look,
-            wording.plot_literal(wording.cut_middle(wording.short_name(row.key), 26)),
+            _name(row),
             x=x,
             y=row.uses,
             xanchor="left",
             yanchor="middle",
-            xshift=9,
+            xshift=13 if row.verdict else 9,
             size=theme.AXIS_PX,
         )
         for x, row in own
     ]
+
+
+def _name(row: Worth) -> str:
+    name = wording.plot_literal(wording.cut_middle(wording.short_name(row.key), 26))
+    return f"{name}: <b>{row.verdict}</b>" if row.verdict else name
 
 
 def _alt(rows: Sequence[Worth]) -> str:
@@ -200,4 +226,5 @@ def _table(rows: Sequence[Worth]) -> dict[str, list[str | int | float]]:
             missing if row.break_even is None else wording.count(row.break_even) for row in rows
         ],
         "may go out": ["yes" if row.may_go else "no" for row in rows],
+        "by trials": [row.verdict or missing for row in rows],
     }

@@ -17,7 +17,6 @@ from core.records.experiment import ExperimentRow
 from core.records.trial import TrialRow, TrialStory, TrialVerdict
 from dashboard import actions, pages, queries, wording
 from dashboard.figures.trial import by_task
-from dashboard.figures.trial import used_and_effect as by_use
 from dashboard.reading import pictured_once, reading
 from dashboard.sentences import trials as sentences
 from dashboard.sentences.trials import Test, Used
@@ -25,7 +24,7 @@ from dashboard.widgets import address, experiments
 from dashboard.widgets.charts import chart
 from dashboard.widgets.evidence import exclusion
 from dashboard.widgets.fields import choice
-from dashboard.widgets.opening import arm_chart, open_one, opening_records
+from dashboard.widgets.opening import open_one, opening_records
 from dashboard.widgets.parts import (
     both_ends,
     command,
@@ -170,19 +169,6 @@ def used_and_harming(*, experiments_too: bool = True) -> None:
                 line = f"  \n{evidence}" if experiments_too else ""
                 st.markdown(f"{sign('critical')}&nbsp; **{claim}**{line}")
                 link(pages.ARM, "Open arm", **{address.ARM: one.arm})
-
-
-def used_and_effect() -> None:
-    """Draw how often arms are used beside their effect by trials; nothing before the first result."""
-    shown = used()
-    if not shown:
-        return
-    here = reading()
-    figure = pictured_once("used and effect", lambda: by_use(shown, here.tokens, compact=here.compact))
-    note = "by trials and experiments; a click opens the arm"
-    section("Used, and does it help?", note, table=figure.table, key="used and effect")
-    used_and_harming()
-    arm_chart(figure, [one.arm for one, _ in shown], key="used and effect")
 
 
 # One trial
