@@ -28,8 +28,8 @@ ARMS_OF_SESSION: Final[Table[tuple[str, int, int]]] = Table(
 )
 SIDES: Final[Table[tuple[str, str, str]]] = Table(
     name=text("", lambda one: one[0]),
-    a=Field("a", lambda one: one[1], "number"),
-    b=Field("b", lambda one: one[2], "number"),
+    a=Field("A", lambda one: one[1], "number"),
+    b=Field("B", lambda one: one[2], "number"),
 )
 HITS: Final[Table[SearchHit]] = Table(
     kind=text("kind", lambda one: one.kind, width=84),
@@ -145,13 +145,14 @@ def sides_of(result: ComparedSides) -> list[tuple[str, str, str]]:
 
 
 ARMS_OF_SIDES: Final[Table[ComparedArm]] = Table(
-    arm=text("arm", lambda one: one.arm),
-    mean_a=mean("mean a", lambda one: one.a.mean),
-    mean_b=mean("mean b", lambda one: one.b.mean),
-    n_in_a=count("in a", lambda one: one.a.n_in),
-    n_in_b=count("in b", lambda one: one.b.n_in),
-    shift_a=text("shift a: alpha, beta", lambda one: _shift(one.a)),
-    shift_b=text("shift b: alpha, beta", lambda one: _shift(one.b)),
+    arm=Field("arm", lambda one: one.arm, "arm", width=254),
+    evidence=number("difference / error", lambda one: one.evidence, "+.1f", "-", width=124),
+    mean_a=mean("mean A", lambda one: one.a.mean, width=72),
+    mean_b=mean("mean B", lambda one: one.b.mean, width=72),
+    in_a=count("in prompts A", lambda one: one.a.n_in, width=118),
+    in_b=count("in prompts B", lambda one: one.b.n_in, width=118),
+    shift_a=text("shift A: α, β", lambda one: _shift(one.a), width=200),
+    shift_b=text("shift B: α, β", lambda one: _shift(one.b), width=200),
 )
 
 

@@ -22,9 +22,9 @@ class SourceShift(NamedTuple):
 class SideArm:
     """An arm in the runs of one side. ``alpha_micro`` and ``beta_micro`` are the exact sums of ``shifts``.
 
-    ``mean`` is that of the prior and these observations. ``selected`` is the share of the side's runs that had the
-    arm in the prompt in full. ``n_in`` counts the runs with the arm in full, ``n_used`` those that referenced it
-    too, and ``n_observed`` those with an automatic observation of it.
+    ``mean`` is that of the prior and these observations, ``lower`` and ``upper`` its 95% interval. ``selected`` is
+    the share of the side's runs that had the arm in the prompt in full. ``n_in`` counts the runs with the arm in
+    full, ``n_used`` those that referenced it too, and ``n_observed`` those with an automatic observation of it.
     """
 
     n_in: int
@@ -33,17 +33,23 @@ class SideArm:
     alpha_micro: int
     beta_micro: int
     mean: float
+    lower: float
+    upper: float
     selected: Estimate
     shifts: tuple[SourceShift, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedArm:
-    """An arm on both sides."""
+    """An arm on both sides. ``evidence`` is the mean of b less that of a, over its standard error.
+
+    None: one side has no observation of the arm.
+    """
 
     arm: str
     a: SideArm
     b: SideArm
+    evidence: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +74,9 @@ class SideRuns:
 class ComparedSides:
     """Two sides. ``failures`` is the failed share of b less that of a, in percentage points.
 
-    ``arms`` are the first of ``n_arms``, by the difference of their means. ``unpriced_models`` of the learner have no
-    price, and ``price_offers`` names the priced models that fit them.
+    ``arms`` are the first of ``n_arms``, by their evidence. ``n_compared`` have observations on both sides. The first
+    ``n_different`` differ by more than chance: 5% for all of them together (Bonferroni). ``unpriced_models`` of the
+    learner have no price, and ``price_offers`` names the priced models that fit them.
     """
 
     a: SideRuns
@@ -77,6 +84,8 @@ class ComparedSides:
     failures: Estimate
     arms: tuple[ComparedArm, ...]
     n_arms: int
+    n_compared: int
+    n_different: int
     unpriced_models: tuple[str, ...] = ()
     price_offers: dict[str, str] = field(default_factory=dict)
     currency: str = DOLLAR

@@ -10,11 +10,11 @@ from dashboard.figures.ladder import dumbbells
 from dashboard.reading import pictured_once, reading
 from dashboard.sentences import compare as sentences
 from dashboard.widgets import compare
-from dashboard.widgets.charts import chart
+from dashboard.widgets.opening import arm_chart
 from dashboard.widgets.parts import compacted, link, muted, no_arms, panel, section, sentence
 from dashboard.wording import literal
 
-_PICTURED = 15
+_PICTURED = 12
 
 
 def page() -> None:
@@ -44,24 +44,22 @@ def page() -> None:
         sentence(sentences.compared(both, sides.names), here.tokens)
         muted(sentences.compared_line(both))
         compacted(here.frame.compacted, here.frame.unpriced)
-    left, right = st.columns([5, 7], gap="large")
+    pictured = both.arms[: min(both.n_different, _PICTURED)]
+    if pictured:
+        left, right = st.columns([5, 7], gap="large")
+        with right, panel("Arms used differently"):
+            figure = pictured_once(
+                ("dumbbells", sides.a, sides.b),
+                lambda: dumbbells(pictured, here.tokens, compact=here.compact),
+            )
+            section("Used differently", "prior and these runs alone", table=figure.table, key="dumbbells")
+            arm_chart(figure, [one.arm for one in pictured], key="dumbbells")
+    else:
+        left = st.container()
     with left, panel("Failures and bill"):
         compare.runs(both, sides)
-    with right, panel("Beliefs"):
-        pictured = [one for one in both.arms[:_PICTURED] if one.a.mean != one.b.mean]
-        figure = pictured_once(
-            ("dumbbells", sides.a, sides.b), lambda: dumbbells(pictured, here.tokens, compact=here.compact)
-        )
-        section("Beliefs", "mean of the prior and these runs alone", table=figure.table, key="dumbbells")
-        if pictured:
-            chart(figure, key="dumbbells")
-        else:
-            muted("No mean differs between the sides.")
-    with panel("By arm"):
-        compare.arms(both, sides)
-        muted(
-            "Shifts are of present epochs. A reward about no run belongs to a side that is a span of time alone."
-        )
+    with panel("Other arms"):
+        compare.other_arms(both, sides, len(pictured))
 
 
 page()

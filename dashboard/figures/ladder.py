@@ -1,7 +1,7 @@
 """An interval ladder: a line per interval, the type's symbol at its mean, names left, numbers right.
 
-`rungs` and `beside` are its pieces; the densities figure uses the same ladder. `dumbbells` has two means on
-a line: the first open, the second filled.
+`rungs` and `beside` are its pieces; the densities figure uses the same ladder. `dumbbells` has two means with their
+intervals in a row: the first open, the second filled.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ NUMBER_SHIFTS: Final = {"mean": 47, "95% interval": 126, "pulls": 179}
 _NAME_PX: Final = 250
 _NUMBERS_PX: Final = 110
 _TOP_PX, _BOTTOM_PX = 12, 46
+_BESIDE: Final = 0.15
+"""Distance of each side's interval from the middle of its row."""
 
 
 def ladder(arms: Sequence[ArmRow], look: Tokens, *, compact: bool = False) -> Chart:
@@ -187,44 +189,42 @@ def _above(arms: Sequence[ArmRow], look: Tokens, *, numbered: bool, yref: str) -
 
 
 def dumbbells(arms: Sequence[ComparedArm], look: Tokens, *, compact: bool = False) -> Chart:
-    """Return a row per arm on the axis from 0 to 1; a narrow window has the names above the lines."""
-    row_px = COMPACT_ROW_PX if compact else ROW_PX
-    places = list(range(len(arms)))
+    """Return two means with their intervals per arm: A open above, B filled below; on a phone the name is above."""
+    row_px = COMPACT_ROW_PX + 12 if compact else COMPACT_ROW_PX
     marks = [look.types[wording.type_of(one.arm)] for one in arms]
-    lines: Trace = scatter(
-        "lines",
-        joined([[one.a.mean, one.b.mean] for one in arms]),
-        joined([[place, place] for place in places]),
-        line={"width": 2, "color": look.ghost},
-    )
-    points: list[Trace] = [
-        scatter(
+    traces: list[Trace] = []
+    for is_a in (True, False):
+        sides = [one.a if is_a else one.b for one in arms]
+        shift = (-_BESIDE if is_a else _BESIDE) + (_BESIDE if compact else 0.0)
+        limits = [(place, side.lower, side.upper) for place, side in enumerate(sides)]
+        points = scatter(
             "markers",
-            [one.a.mean if is_a else one.b.mean for one in arms],
-            places,
+            [side.mean for side in sides],
+            np.arange(len(arms)) + shift,
             marker={
                 "size": [mark.size for mark in marks],
                 "symbol": [f"{mark.symbol}-open" if is_a else mark.symbol for mark in marks],
                 "color": [mark.mark for mark in marks],
                 "line": {"width": 2 if is_a else 1, "color": [mark.mark for mark in marks]},
+                "opacity": 1,
             },
             hover=[_hover(one) for one in arms],
+            customdata=list(range(len(arms))),
             cliponaxis=False,
         )
-        for is_a in (True, False)
-    ]
+        traces += [intervals(limits, look.ghost, shift), points]
     side = 12 if compact else _NAME_PX
     layout = theme.layout(
         look,
         height=_TOP_PX + _BOTTOM_PX + row_px * len(arms),
         margin=(side, side if compact else _NUMBERS_PX, _TOP_PX, _BOTTOM_PX),
-        xaxis=theme.probability_axis(look, "mean: open A, filled B"),
-        yaxis=theme.axis(look, range=[len(arms) - 0.4, -0.6], showticklabels=False),
+        xaxis=theme.probability_axis(look, "mean and 95% interval: open A, filled B"),
+        yaxis=rung_axis(look, len(arms)),
         annotations=[
             label for place, one in enumerate(arms) for label in _labels(place, one, look, compact=compact)
         ],
     )
-    return chart_of([lines, *points], layout, alt=_alt(arms), table=_table(arms))
+    return chart_of(traces, layout, alt=_alt(arms), table=_table(arms))
 
 
 def _labels(place: int, one: ComparedArm, look: Tokens, *, compact: bool) -> list[dict[str, object]]:
@@ -251,8 +251,8 @@ def _labels(place: int, one: ComparedArm, look: Tokens, *, compact: bool) -> lis
 def _hover(one: ComparedArm) -> str:
     name = wording.plot_literal(wording.cut_middle(wording.short_name(one.arm), 48))
     sides = [
-        f"{letter}: mean {wording.mean(side.mean)}, used in {wording.count(side.n_used)} of "
-        f"{wording.count(side.n_in)} prompts"
+        f"{letter}: mean {wording.mean(side.mean)}, 95% interval {wording.interval(side.lower, side.upper)}, "
+        f"used in {wording.count(side.n_used)} of {wording.count(side.n_in)} prompts"
         for letter, side in (("A", one.a), ("B", one.b))
     ]
     return "<br>".join([f"<b>{name}</b>", *sides])
@@ -271,6 +271,8 @@ def _table(arms: Sequence[ComparedArm]) -> dict[str, Sequence[Cell]]:
         "arm": [wording.plain(wording.short_name(one.arm)) for one in arms],
         "mean A": [round(one.a.mean, 6) for one in arms],
         "mean B": [round(one.b.mean, 6) for one in arms],
+        "95% interval A": [wording.interval(one.a.lower, one.a.upper) for one in arms],
+        "95% interval B": [wording.interval(one.b.lower, one.b.upper) for one in arms],
         "used A": [one.a.n_used for one in arms],
         "prompts A": [one.a.n_in for one in arms],
         "used B": [one.b.n_used for one in arms],

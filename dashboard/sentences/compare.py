@@ -14,28 +14,46 @@ from dashboard.sentences.achieved import percent_words
 from dashboard.sentences.gain import missing, no_figure
 from dashboard.wording import Markdown, Words
 
-SHIFT_HELP: Final = Words(
-    "What observations added to alpha and beta; exactly and by source behind “Shift by source”"
-)
+_MOST_NAMED: Final = 3
 
 
 def compared(both: ComparedSides, names: tuple[Markdown, Markdown]) -> Sentence:
-    """Return the conclusion on failures, or that none can be drawn; of two runs, which failed and what they took."""
+    """Return the arms that differ, then failures; of two runs, which failed and what they took."""
     if both.a.n_runs == both.b.n_runs == 1:
         return _compared_runs(both, names)
-    shares = [one.failed.value for one in (both.a, both.b)]
-    limits = both.failures.limits
-    if shares[0] is None or shares[1] is None or both.failures.value is None:
+    arms, failures = _different(both), _failures(both, names)
+    if arms or failures:
+        return composed(*arms, *failures)
+    if both.failures.value is None:
         counts = [wording.count(one.n_runs) for one in (both.a, both.b)]
         return composed("There are ", Phrase("too few runs to compare"), f": {counts[0]} and {counts[1]}.")
-    rates = [wording.percent(share) for share in shares if share is not None]
-    if limits is not None and (limits[0] > 0 or limits[1] < 0):
-        more, rate, less = (names[1], *rates[::-1]) if limits[0] > 0 else (names[0], *rates)
-        return composed(wording.capital(more), " ", Phrase("fails more often"), f": {rate} against {less}.")
+    of = wording.things(both.n_compared, "compared arm")
+    return composed(Phrase("No difference is shown"), f", neither in failures nor in the use of {of}.")
+
+
+def _different(both: ComparedSides) -> Sentence:
+    """Return the arms that are used differently, those with the most evidence by name; nothing without one."""
+    n = both.n_different
+    if not n:
+        return ()
+    named = [
+        wording.literal(wording.short_name(one.arm)) for one in both.arms[: n if n <= _MOST_NAMED else 2]
+    ]
+    rest: list[Markdown] = [f"{wording.count(n - len(named))} more"] if n > len(named) else []
+    are = Words("arm is" if n == 1 else "arms are")
     return composed(
-        Phrase("No difference of failures is shown"),
-        f": {rates[0]} of A ({names[0]}) and {rates[1]} of B ({names[1]}) failed.",
+        Phrase(f"{wording.count(n)} {are} used differently"), f": {wording.listed([*named, *rest])}. "
     )
+
+
+def _failures(both: ComparedSides, names: tuple[Markdown, Markdown]) -> Sentence:
+    """Return which side fails more often; nothing where no difference is shown."""
+    limits = both.failures.limits
+    if limits is None or limits[0] <= 0 <= limits[1]:
+        return ()
+    rates = [wording.percent(one.failed.value or 0.0) for one in (both.a, both.b)]
+    more, rate, less = (names[1], *rates[::-1]) if limits[0] > 0 else (names[0], *rates)
+    return composed(wording.capital(more), " ", Phrase("fails more often"), f": {rate} against {less}.")
 
 
 def _compared_runs(both: ComparedSides, names: tuple[Markdown, Markdown]) -> Sentence:
@@ -48,19 +66,18 @@ def _compared_runs(both: ComparedSides, names: tuple[Markdown, Markdown]) -> Sen
 
 
 def compared_line(both: ComparedSides) -> Markdown:
-    """Return the difference with its interval, and the numbers of runs; of two runs, how many arms only one had."""
+    """Return the difference of failures with its interval; of two runs, how many arms only one had."""
     if both.a.n_runs == both.b.n_runs == 1:
         alone = sum(bool(one.a.n_in) != bool(one.b.n_in) for one in both.arms)
         were = Words("was" if alone == 1 else "were")
         return f"{wording.things(alone, 'arm')} shown here {were} in the prompt of one run alone."
-    n: Markdown = f"A has {wording.things(both.a.n_runs, 'run')}, B {wording.count(both.b.n_runs)}."
     limits = both.failures.limits
     if limits is None:
         few = Words("sessions" if both.failures.missing == "few_sessions" else "runs")
-        return f"{n} There are too few {few} for an interval of the difference."
+        return f"There are too few {few} for an interval of the difference in failures."
     return (
-        f"B minus A: {wording.change(both.failures.value or 0.0, 1)} points, "
-        f"95% interval {wording.change(limits[0], 1)} to {wording.change(limits[1], 1)}, by session. {n}"
+        f"Failures of B less A: {wording.change(both.failures.value or 0.0, 1)} points, "
+        f"95% interval {wording.change(limits[0], 1)} to {wording.change(limits[1], 1)}."
     )
 
 
@@ -133,9 +150,11 @@ def _percent(estimate: Estimate, no_limits: Words) -> Words:
     return words if estimate.value is None or estimate.limits is not None else f"{words}; {no_limits}"
 
 
-def arms_bound(both: ComparedSides, start: int, n_shown: int) -> Words:
-    """Return the order of the arms, and which of them are shown."""
-    if n_shown == both.n_arms:
-        return Words("largest difference of means first, then of selection")
-    shown: Words = f"{wording.count(start + 1)} to {wording.count(start + n_shown)}"
-    return f"{shown} of {wording.things(both.n_arms, 'arm')}, largest difference of means first"
+def rest_of(both: ComparedSides, n_pictured: int) -> Words:
+    """Return the head of the arms that are not pictured."""
+    parts = [
+        f"{wording.count(both.n_different - n_pictured)} more used differently",
+        f"{wording.things(both.n_compared - both.n_different, 'arm')}: no difference shown",
+        f"{wording.count(both.n_arms - both.n_compared)} without observations on a side",
+    ]
+    return Words(", ".join(one for one in parts if not one.startswith("0 ")))

@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 import streamlit as st
 
-from core.explained.table import Field, Table, mean, text
+from core.explained.runs import ARMS_OF_SIDES
 from core.formats.strict import utc_ms_of
 from core.records.arm import MICRO
 from core.records.run_query import RunSide
@@ -24,19 +24,19 @@ from dashboard.widgets import address
 from dashboard.widgets.fields import choice, lazy_popover
 from dashboard.widgets.opening import open_one, opening_records
 from dashboard.widgets.paging import paging
-from dashboard.widgets.parts import as_table, both_ends, section, small_table
+from dashboard.widgets.parts import as_table, both_ends, muted, section, small_table
 from dashboard.wording import Markdown, Words
 
 By = Literal["models", "channels", "spans", "runs"]
 _BY: Final[tuple[By, ...]] = ("models", "channels", "spans", "runs")
 
-SHIFT_PX: Final = 200
 _PAGE_ARMS: Final = 50
 _MOST_ARMS: Final = 10_000
 """Arms that pages beyond the first are cut from; they are compared once."""
 _LARGE: Final = 1_000 * MICRO
 """Amounts from here on have no decimals in a cell."""
-_PHONE: Final = {"type": 48, "arm": 170, "a_mean": 70, "b_mean": 70}
+_FOLD: Final = "other arms"
+_PHONE: Final = {"type": 48, "arm": 170, "mean_a": 70, "mean_b": 70}
 
 
 class NamedSides(NamedTuple):
@@ -168,43 +168,56 @@ def runs(both: ComparedSides, sides: NamedSides) -> None:
     )
 
 
-def arms(both: ComparedSides, sides: NamedSides) -> None:
-    """Draw the belief, selection and shift by source of a page of arms; a click opens one."""
+def other_arms(both: ComparedSides, sides: NamedSides, n_pictured: int) -> None:
+    """Draw a page of the arms that no picture shows; a click opens one. Those of two runs are not folded."""
     n_listed = min(both.n_arms, _MOST_ARMS)
+    if n_listed <= n_pictured:
+        return
     start = _start(n_listed)
+    if both.a.n_runs == both.b.n_runs == 1:
+        behind = st.container(gap="small")
+    else:
+        st.session_state.setdefault(_FOLD, bool(start))
+        behind = st.expander(sentences.rest_of(both, n_pictured), key=_FOLD, on_change="rerun")
+        if not behind.open:
+            return
     if start:
         both = queries.compared_sides(sides.a, sides.b, limit=_MOST_ARMS)
-    rows = both.arms[start : start + _PAGE_ARMS]
-    with both_ends():
-        section("By arm", sentences.arms_bound(both, start, len(rows)))
-        behind = lazy_popover("Shift by source", key="shift by source")
-        if behind is not None:
-            with behind:
-                _shifts(rows)
-    help_text = sentences.SHIFT_HELP
-    table: Table[ComparedArm] = Table(
-        arm=Field("arm", lambda one: one.arm, "arm", width=254),
-        a_mean=mean("mean A", lambda one: one.a.mean, width=72),
-        b_mean=mean("mean B", lambda one: one.b.mean, width=72),
-        a_in=text("in prompts A", lambda one: _selected(one.a, both.a), width=118),
-        b_in=text("in prompts B", lambda one: _selected(one.b, both.b), width=118),
-        a_shift=text("shift A: α, β", lambda one: shift_cell(one.a), width=SHIFT_PX, explained=help_text),
-        b_shift=text("shift B: α, β", lambda one: shift_cell(one.b), width=SHIFT_PX, explained=help_text),
-    )
-    chosen = opening_records(
-        table,
-        rows,
-        _PHONE,
-        name="compared arms",
-        rest="type",
-        alt=f"{wording.things(len(rows), 'arm')} on both sides, by the difference of their means",
-        cache_key=(sides.a, sides.b, start),
-    )
-    if chosen is not None:
-        open_one(pages.ARM, chosen.arm)
     end = start + _PAGE_ARMS
-    onward = str(end) if end < n_listed else None
-    paging(address.COMPARE_ARMS, onward, at_newest=not start, words=(Words("More arms"), Words("First arms")))
+    rows = both.arms[max(start, n_pictured) : end]
+    table = ARMS_OF_SIDES.but(
+        in_a=lambda one: _selected(one.a, both.a),
+        in_b=lambda one: _selected(one.b, both.b),
+        shift_a=lambda one: shift_cell(one.a),
+        shift_b=lambda one: shift_cell(one.b),
+    )
+    with behind:
+        chosen = opening_records(
+            table,
+            rows,
+            _PHONE,
+            name="compared arms",
+            rest="type",
+            alt=f"{wording.things(len(rows), 'arm')} on both sides, by evidence",
+            cache_key=(sides.a, sides.b, start, n_pictured),
+        )
+        if chosen is not None:
+            open_one(pages.ARM, chosen.arm)
+        onward = str(end) if end < n_listed else None
+        with both_ends():
+            paging(
+                address.COMPARE_ARMS,
+                onward,
+                at_newest=not start,
+                words=(Words("More arms"), Words("First arms")),
+            )
+            shifts = lazy_popover("Shift by source", key="shift by source")
+            if shifts is not None:
+                with shifts:
+                    muted(
+                        "Shifts are of present epochs. A reward about no run belongs to a span of time alone."
+                    )
+                    _shifts(rows)
 
 
 def _start(n_listed: int) -> int:

@@ -8,13 +8,15 @@ import msgspec
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.explained.runs import ARMS_OF_SIDES
 from core.flows import queries
 from core.flows.learn import record_all, reward
 from core.records.run_query import RunSide, View
 from dashboard import wording
+from dashboard.sentences import compare as sentences
 from dashboard.sentences.gain import no_figure
 from dashboard.widgets import address
-from dashboard.widgets.compare import SHIFT_PX, shift_cell
+from dashboard.widgets.compare import shift_cell
 from tests.dashboard.conftest import Open, check, texts, unfold
 from tests.dashboard.worlds import NOON_MS, keys, runs, world
 
@@ -38,14 +40,18 @@ def failing(database: Path) -> None:
 def test_the_title_is_the_conclusion_and_the_tables_are_the_flow_s(open_page: Open, database: Path) -> None:
     failing(database)
     page = open_page("compare", compare_by="Models", model_a="large", model_b="mini")
-    assert page.title[0].value.startswith("Large :color[fails more often]")
-    assert "20.0% against 0.0%" in page.title[0].value
-    assert "by session" in "\n".join(texts(page))
-    (table,) = page.dataframe
     answer = queries.compare_sides(world(database, ARMS, 0), RunSide(model="large"), RunSide(model="mini"))
-    assert list(table.value["id"]) == [one.arm for one in answer.arms]
-    assert list(table.value["mean A"]) == [one.a.mean for one in answer.arms]
-    first = answer.arms[0]
+    assert (answer.n_compared, answer.n_different) == (5, 3)
+    title = page.title[0].value
+    assert title.index("3 arms are") < title.index("fails more often") < title.index("20.0% against")
+    assert "−20.0 points" in "\n".join(texts(page))
+    assert [one.label for one in page.expander] == [sentences.rest_of(answer, 3)]
+    assert not page.dataframe
+    (table,) = unfold(page, "other arms").dataframe
+    rest = answer.arms[3:]
+    assert list(table.value["id"]) == [one.arm for one in rest]
+    assert list(table.value["mean A"]) == [one.a.mean for one in rest]
+    first = rest[0]
     assert table.value["shift A: α, β"][0] == (
         f"+{first.a.alpha_micro // 10**6}, +{first.a.beta_micro // 10**6}, detector"
     )
@@ -55,6 +61,30 @@ def test_the_title_is_the_conclusion_and_the_tables_are_the_flow_s(open_page: Op
     assert by_source["added to α"][0] == f"+{first.a.alpha_micro // 10**6}"
 
 
+def test_arms_that_differ_are_named_and_pictured_and_the_rest_is_folded(
+    open_page: Open, database: Path
+) -> None:
+    record_all(
+        world(database, ARMS, 0),
+        [
+            msgspec.structs.replace(run, referenced=ARMS if run.model == "large" else ARMS[1:])
+            for run in runs(ARMS, 200)
+        ],
+    )
+    page = open_page("compare", compare_by="Models", model_a="large", model_b="mini")
+    assert wording.literal(wording.short_name(ARMS[0])) in page.title[0].value
+    (chart,) = page.get("plotly_chart")
+    assert "1 arm" in chart.proto.alt
+    (table,) = unfold(page, "other arms").dataframe
+    answer = [
+        one.arm
+        for one in queries.compare_sides(
+            world(database, ARMS, 0), RunSide(model="large"), RunSide(model="mini")
+        ).arms
+    ]
+    assert list(table.value["id"]) == list(answer[1:])
+
+
 def test_a_shift_of_two_runs_fits_its_column(database: Path) -> None:
     context = world(database, ARMS, 40)
     reward(context, ARMS[0], 1 / 3, run="run-3")
@@ -62,7 +92,9 @@ def test_a_shift_of_two_runs_fits_its_column(database: Path) -> None:
     sides = queries.compare_sides(context, RunSide(run="run-3"), RunSide(run="run-5"))
     cells = [shift_cell(side) for one in sides.arms for side in (one.a, one.b)]
     assert any(cell.endswith("2 sources") for cell in cells)
-    assert 6.6 * max(map(len, cells)) + 16 <= SHIFT_PX, "px of a character, and the room at its sides"
+    assert 6.6 * max(map(len, cells)) + 16 <= ARMS_OF_SIDES.fields["shift_a"].width, (
+        "px of a character, and the room at its sides"
+    )
 
 
 def test_the_same_model_twice_shows_no_difference_and_a_change_is_two_spans(
@@ -70,11 +102,11 @@ def test_the_same_model_twice_shows_no_difference_and_a_change_is_two_spans(
 ) -> None:
     world(database, ARMS, 200)
     page = open_page("compare", compare_by="Models", model_a="large", model_b="large")
-    assert "No difference of" in page.title[0].value
+    assert "No difference is shown" in page.title[0].value
     page = open_page("compare", **address.changed_since(NOON_MS))
     assert not page.exception
-    assert "until 19 Nov" in page.title[0].value + "\n".join(texts(page))
-    assert "since 20 Nov" in page.title[0].value + "\n".join(texts(page))
+    a, b = list(page.table[0].value.columns)[1:]
+    assert ("until 19" in a, "since 20" in b) == (True, True)
 
 
 def test_one_run_against_another(open_page: Open, database: Path) -> None:
@@ -142,6 +174,7 @@ def test_pages_of_arms_are_the_flow_s_order(open_page: Open, database: Path) -> 
     context = world(database, keys(120), 8)
     answer = queries.compare_sides(context, RunSide(model="large"), RunSide(model="mini"), limit=1_000)
     page = open_page("compare", compare_by="Models", model_a="large", model_b="mini")
+    unfold(page, "other arms")
     ids = list(page.dataframe[0].value["id"])
     assert len(ids) == 50
     for _ in range(2):
@@ -159,7 +192,7 @@ def test_pages_of_arms_are_the_flow_s_order(open_page: Open, database: Path) -> 
 def test_a_position_beyond_the_arms_is_the_first_page(open_page: Open, database: Path, start: str) -> None:
     world(database, ARMS, 8)
     page = open_page("compare", compare_by="Models", model_a="large", model_b="mini", arms_from=start)
-    check(page)
+    check(unfold(page, "other arms"))
     assert len(page.dataframe[0].value) == len(ARMS)
 
 

@@ -152,15 +152,31 @@ def test_failures_have_an_interval_and_sessions_of_alike_runs_widen_it(context: 
     assert (nobody.b.n_runs, nobody.failures.value) == (0, None)
 
 
-def test_arms_come_by_the_difference_of_their_means_up_to_a_limit(context: Context) -> None:
+def test_arms_come_by_their_evidence_up_to_a_limit(context: Context) -> None:
     record_all(context, [a_run(f"a{n}", calls=("a", "b"), model="one") for n in range(9)])
     record_all(context, [a_run(f"b{n}", calls=("b",), model="two") for n in range(9)])
+    reward(context, "tool:other:c", 0.0, run="a1", correct=True)
     answer = queries.compare_sides(context, RunSide(model="one"), RunSide(model="two"), limit=2)
     assert [one.arm for one in answer.arms] == ["tool:other:a", "tool:other:b"]
-    assert answer.n_arms == 3
+    assert (answer.n_arms, answer.n_compared, answer.n_different) == (3, 3, 1)
     first = answer.arms[0]
     assert (first.a.n_in, first.a.n_used, first.b.n_in, first.b.n_used) == (9, 9, 9, 0)
     assert (first.a.alpha_micro, first.b.beta_micro) == (9_000_000, 9_000_000)
+    means, errors = [first.b.mean, first.a.mean], []
+    for side, mean in ((first.a, first.a.mean), (first.b, first.b.mean)):
+        assert side.lower < mean < side.upper
+        n = int(columns_of(context).base_alpha_micro[0] + columns_of(context).base_beta_micro[0]) / 10**6 + 9
+        errors.append(mean * (1 - mean) / (n + 1))
+    assert first.evidence == pytest.approx((means[0] - means[1]) / sum(errors) ** 0.5)
+
+
+def test_an_arm_without_observations_on_one_side_is_not_compared(context: Context) -> None:
+    record_all(context, [a_run(f"a{n}", calls=("a",), model="one") for n in range(40)])
+    record_all(context, [a_run(f"b{n}", arms=("b", "c"), calls=("b",), model="two") for n in range(40)])
+    answer = compared(context, RunSide(model="one"), RunSide(model="two"))
+    assert [one.arm for one in answer.arms] == ["tool:other:b", "tool:other:c", "tool:other:a"]
+    assert answer.arms[-1].evidence is None
+    assert (answer.n_compared, answer.n_different) == (2, 1)
 
 
 def test_a_side_has_the_filters_of_runs_and_refuses_the_same(context: Context) -> None:

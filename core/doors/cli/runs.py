@@ -166,11 +166,10 @@ def _say_sides(result: ComparedSides) -> None:
         say(f"Failures of b less a: {one.value:+.1f} points, {limits}.")
     say("")
     say_table(tables.ARMS_OF_SIDES, result.arms)
+    say(f"{result.n_different:,} of {result.n_compared:,} compared arms differ by more than chance.")
     n_shown = len(result.arms)
     if result.n_arms > n_shown:
-        say(
-            f"These are the {n_shown:,} largest differences of {result.n_arms:,} arms. Raise --limit for more."
-        )
+        say(f"These are the first {n_shown:,} of {result.n_arms:,} arms. Raise --limit for more.")
 
 
 @command(

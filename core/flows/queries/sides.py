@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
+from math import sqrt
+from statistics import NormalDist
 from typing import Annotated, Final, NamedTuple
 
 from msgspec import Meta
 
 from core.flows.context import Context
+from core.maths.posterior.beta import interval
 from core.maths.statistics.savings.shares import difference, share
 from core.records.alike import alike
+from core.records.arm import MICRO
 from core.records.estimate import Estimate
 from core.records.model_kinds import price_offers
 from core.records.observation import SOURCE_OF, SOURCES, Source
@@ -33,6 +38,8 @@ from core.store.transaction import Snapshot
 
 _FEWEST: Final = 10
 """With fewer sessions on a side, or runs without one, the difference has no interval."""
+_PROB: Final = 0.05
+"""Chance that any arm is taken for different where none is."""
 
 
 class _SideSums(NamedTuple):
@@ -61,20 +68,28 @@ def compare_sides(
         named = named_arms(snapshot, sorted(numbers))
     n_a, n_b = max(left.runs.n_runs, 1), max(right.runs.n_runs, 1)
 
-    def order(arm: NamedArm) -> tuple[float, float, str]:
-        """Return the key of the order: each arm needs its means, and only the first ones need their intervals."""
+    evidence = {arm.arm_no: _evidence(arm, left, right) for arm in named}
+
+    def order(arm: NamedArm) -> tuple[bool, float, float, str]:
         a, b = _counts(arm, left), _counts(arm, right)
-        shift = _mean(arm, _added(b, right)) - _mean(arm, _added(a, left))
-        return -abs(shift), -abs(b.n_in / n_b - a.n_in / n_a), arm.key
+        known = evidence[arm.arm_no]
+        return known is None, -abs(known or 0.0), -abs(b.n_in / n_b - a.n_in / n_a), arm.key
 
     first = sorted(named, key=order)[:limit]
+    compared = [abs(one) for one in evidence.values() if one is not None]
+    beyond = NormalDist().inv_cdf(1 - _PROB / 2 / max(len(compared), 1))
     unpriced = reads.unpriced_models(snapshot)
     return ComparedSides(
         a=_side(left.runs),
         b=_side(right.runs),
         failures=_failures(left.runs, right.runs),
-        arms=tuple(ComparedArm(arm=one.key, a=_arm(one, left), b=_arm(one, right)) for one in first),
+        arms=tuple(
+            ComparedArm(arm=one.key, a=on_a, b=on_b, evidence=evidence[one.arm_no])
+            for one, on_a, on_b in zip(first, _arms(first, left), _arms(first, right), strict=True)
+        ),
         n_arms=len(named),
+        n_compared=len(compared),
+        n_different=sum(one > beyond for one in compared),
         unpriced_models=unpriced,
         price_offers=price_offers(unpriced, snapshot.settings.prices),
         currency=snapshot.settings.currency,
@@ -117,12 +132,31 @@ def _added(counts: ArmSums, side: _SideSums) -> tuple[int, int]:
     )
 
 
-def _mean(arm: NamedArm, added: tuple[int, int]) -> float:
-    alpha, beta = arm.alpha_micro + added[0], arm.beta_micro + added[1]
-    return alpha / (alpha + beta)
+def _evidence(arm: NamedArm, a: _SideSums, b: _SideSums) -> float | None:
+    """Return the difference of both means over its standard error; None: a side has no observation."""
+    added = [_added(_counts(arm, side), side) for side in (a, b)]
+    if not all(map(any, added)):
+        return None
+    beliefs = [_belief(arm, one) for one in added]
+    means = [alpha / (alpha + beta) for alpha, beta in beliefs]
+    variances = [mean * (1 - mean) / (sum(one) + 1) for mean, one in zip(means, beliefs, strict=True)]
+    return (means[1] - means[0]) / sqrt(sum(variances))
 
 
-def _arm(arm: NamedArm, side: _SideSums) -> SideArm:
+def _belief(arm: NamedArm, added: tuple[int, int]) -> tuple[float, float]:
+    return (arm.alpha_micro + added[0]) / MICRO, (arm.beta_micro + added[1]) / MICRO
+
+
+def _arms(arms: Sequence[NamedArm], side: _SideSums) -> list[SideArm]:
+    beliefs = [_belief(arm, _added(_counts(arm, side), side)) for arm in arms]
+    limits = interval([alpha for alpha, _ in beliefs], [beta for _, beta in beliefs])
+    return [
+        _arm(arm, side, alpha / (alpha + beta), (float(lower), float(upper)))
+        for arm, (alpha, beta), lower, upper in zip(arms, beliefs, *limits, strict=True)
+    ]
+
+
+def _arm(arm: NamedArm, side: _SideSums, mean: float, limits: tuple[float, float]) -> SideArm:
     counts = _counts(arm, side)
     added = _added(counts, side)
     ledger = side.ledger.get(arm.arm_no, ())
@@ -136,7 +170,9 @@ def _arm(arm: NamedArm, side: _SideSums) -> SideArm:
         n_observed=counts.n_observed,
         alpha_micro=added[0],
         beta_micro=added[1],
-        mean=_mean(arm, added),
+        mean=mean,
+        lower=limits[0],
+        upper=limits[1],
         selected=share(counts.n_in, side.runs.n_runs),
         shifts=tuple(SourceShift(source, *sums[source]) for source in SOURCES if any(sums.get(source, ()))),
     )
