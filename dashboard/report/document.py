@@ -13,7 +13,7 @@ from core.explained.arms import posteriors
 from core.records.times import instant
 from dashboard import wording
 from dashboard.figures.arms import ArmRow, alarmed, notable, ordered, ranked_rows, rows, table
-from dashboard.figures.bands import bands
+from dashboard.figures.bands import bands, bands_by_type
 from dashboard.figures.chart import Chart
 from dashboard.figures.densities import densities, sample
 from dashboard.figures.distributions import distributions
@@ -22,7 +22,6 @@ from dashboard.figures.saving import saved_share, saving
 from dashboard.figures.savings_time import savings_time
 from dashboard.figures.strata import strata
 from dashboard.figures.theme import LIGHT, numbered
-from dashboard.figures.width_pulls import width_pulls
 from dashboard.figures.worth import Worth, worths
 from dashboard.report.facts import Facts, Query, opening
 from dashboard.sentences import Sentence, achieved
@@ -335,14 +334,7 @@ def _confidence(facts: Facts) -> Section:
         title="Confidence",
         query=facts.questions["confidence"],
         sentence=confidence_sentences.confidence(known),
-        lines=(confidence_sentences.wider(known),),
-        figures=(
-            _figure(
-                "Interval width against pulls",
-                lambda narrow: width_pulls(known, LOOK, compact=narrow),
-                "grey boxes: typical width of each band, as documented",
-            ),
-        ),
+        figures=(_figure("Arms by type and pulls", lambda _narrow: bands_by_type(known.by_type, LOOK)),),
     )
 
 

@@ -93,7 +93,8 @@ def type_legend(look: Tokens) -> None:
 def band_legend(look: Tokens) -> None:
     """Draw every band as colour, dots and word."""
     bands = [
-        f':color[■]{{foreground="{look.bands[index]}"}}\u00a0:gray[{_unbroken(wording.band(band))}]'
+        f':color[■]{{foreground="{look.bands[index]}"}}\u00a0'
+        f":gray[{_unbroken(wording.band(band))}\u00a0({_unbroken(Words(wording.BAND_PULLS[band]))})]"
         for index, band in enumerate(BANDS)
     ]
     st.markdown(f":small[{' &ensp; '.join(bands)}]")

@@ -15,8 +15,8 @@ from dashboard import queries, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.sentences import confidence as sentences
 from dashboard.sentences import judgement as judgement_sentences
-from dashboard.widgets.fields import choice, lazy_popover
-from dashboard.widgets.parts import as_table, both_ends, chipped, section, small, small_table
+from dashboard.widgets.fields import choice
+from dashboard.widgets.parts import as_table, chipped, muted, section, small, small_table
 from dashboard.wording import Words
 
 NEED: Final = "need"
@@ -136,15 +136,9 @@ def _everyone(
 
 
 def unread() -> None:
-    """Draw the figure, what it was computed from, and, should there be any, the arms concerned."""
+    """Draw the observations that no posterior counts and their arms; nothing where there are none."""
     counts = queries.unread()
-    with both_ends():
-        st.markdown(sentences.unread(counts), width="content")
-        behind = lazy_popover("How it is counted", key="unread query")
-        if behind is not None:
-            with behind:
-                st.markdown(small("Active rewards by who reads them, from this query."))
-                st.code(counts.query, language="sql", wrap_lines=True)
-    st.markdown(small(sentences.unread_counts(counts)))
-    if counts.arms:
-        as_table(sentences.unread_table(counts), alt="Arms with unread observations")
+    if not counts.n_unread:
+        return
+    muted(sentences.unread(counts))
+    as_table(sentences.unread_table(counts), alt="Arms with unread observations")

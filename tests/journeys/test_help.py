@@ -18,8 +18,8 @@ def test_a_page_leads_to_the_paragraph_about_its_numbers(come: Come, served: Ser
     before = visit.heading()
     visit.page.get_by_role("link", name="How it is computed").click()
     expect(visit.title()).to_have_text("Savings and numbers")
-    expect(visit.page.get_by_role("heading", name="Pulls")).to_be_visible()
-    assert "part=pulls" in visit.page.url
+    expect(visit.page.get_by_role("heading", name="Confidence")).to_be_visible()
+    assert "part=confidence" in visit.page.url
     assert "type=tool" in visit.page.url
     nothing_is_wrong(visit.settle(), "help")
     visit.page.go_back()

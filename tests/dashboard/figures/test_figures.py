@@ -26,7 +26,6 @@ from dashboard.figures.ladder import ladder
 from dashboard.figures.savings_time import savings_time
 from dashboard.figures.strata import strata
 from dashboard.figures.theme import DARK, LIGHT, SELECTS, THEMES, Tokens
-from dashboard.figures.width_pulls import MAX_MARKS, apart, width_pulls
 from tests.conftest import ROOT
 from tests.dashboard.worlds import HOSTILE, keys
 from tests.worlds.columns import arms
@@ -88,7 +87,6 @@ def _all(look: Tokens, *, compact: bool, names: tuple[str, ...]) -> dict[str, Ch
         "ladder": ladder(shown, look, compact=compact),
         "bands": bands(known.counts, look),
         "types": bands_by_type(known.by_type, look),
-        "widths": width_pulls(known, look, compact=compact),
         "distributions": distributions(saved, look, compact=compact),
         "time": savings_time(saved.over_time, look, compact=compact),
         "strata": strata(saved, look, compact=compact),
@@ -218,11 +216,6 @@ def test_what_needs_a_look_is_drawn_first_and_then_the_best(n_arms: int) -> None
 def test_arms_nobody_pulled_can_still_be_shown() -> None:
     columns = columns_of(keys(3), [0, 0, 0], [0, 0, 0])
     assert len(notable(columns, summarise(columns))) == 3
-
-
-def test_marks_on_the_same_pixels_are_drawn_once() -> None:
-    columns, summary = _arms(keys(6_000))
-    assert len(apart(confidence(columns, summary))) <= MAX_MARKS
 
 
 def test_bands_add_up() -> None:
