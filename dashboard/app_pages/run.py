@@ -1,4 +1,4 @@
-"""Page of one run: why each arm was included or left out, its evidence, and what would have changed the choice."""
+"""Page of one run: its conversation, then its arms with why each was in or out, and the buttons that judge them."""
 
 from __future__ import annotations
 
@@ -20,26 +20,25 @@ def page() -> None:
     sentence(sentences.run(story_of_run), here.tokens)
     muted(sentences.run_facts(story_of_run, year_of_ms=here.frame.last_at_ms))
     story.links(story_of_run)
+    with panel("Conversation", still="the facts above still hold"):
+        conversation(story_of_run)
+    with panel("Arms", still="the conversation above still holds"):
+        if judging.may_judge(story_of_run):
+            judging.panel_of(story_of_run)
+        else:
+            section("Arms", sentences.selection_note(story_of_run))
+        if story_of_run.arms:
+            story.decisions(story_of_run, folded=judging.may_judge(story_of_run))
+            repaired(story_of_run.repairs)
+        else:
+            muted("Hidden." if story_of_run.is_blind else "No arm was put to the test.")
+    if story.may_reward(story_of_run):
+        with panel("Reward the whole run"), st.expander("Reward the whole run", icon=":material/award_star:"):
+            story.reward_form(story_of_run)
     with panel("The run in figures"):
         story.figures(story_of_run)
     with panel("The verdict"):
         story.verdict(story_of_run)
-    st.space("small")
-    with panel("Why in, why out", still="the facts above still hold"):
-        section("Why in, why out", sentences.selection_note(story_of_run))
-        if story_of_run.arms:
-            story.decisions(story_of_run)
-            repaired(story_of_run.repairs)
-        else:
-            muted("Hidden." if story_of_run.is_blind else "No arm was put to the test.")
-    with panel("Conversation", still="the decisions above still hold"):
-        conversation(story_of_run)
-    if judging.may_judge(story_of_run):
-        with panel("Judge"):
-            judging.panel_of(story_of_run)
-    if story.may_reward(story_of_run):
-        with panel("Reward this run"):
-            story.reward_form(story_of_run)
     with panel("Feedback of people"):
         story.by_hand(story_of_run)
     with panel("Evaluations"):

@@ -61,7 +61,7 @@ def given(context: Context) -> list[tuple[str, str, float, bool]]:
 
 def test_several_arms_are_judged_as_one_act_with_one_undo(open_page: Open, context: Context) -> None:
     page = open_page("run", run="judged")
-    assert "Judge" in heads(page)
+    assert heads(page) == ["Conversation", "Arms"]
     judge(page, READ, "rejected")
     judge(page, EDIT, "partial")
     assert is_said(page, "**2 rewards** about 2 arms: 2 corrections.")
@@ -133,7 +133,7 @@ def test_a_second_click_on_what_was_sent_does_nothing(open_page: Open, context: 
 
 
 def test_viewers_and_presentations_judge_nothing(open_page: Open, context: Context) -> None:
-    assert "Judge" not in heads(open_page("run", run="judged", present="true"))
+    assert not open_page("run", run="judged", present="true").button_group
 
 
 def test_of_many_arms_some_are_drawn_and_all_are_found(open_page: Open, database: Path) -> None:
@@ -146,7 +146,7 @@ def test_of_many_arms_some_are_drawn_and_all_are_found(open_page: Open, database
         return sum(str(group.key).startswith("judge 1 ") for group in page.button_group)
 
     assert n_drawn() == judging._AT_ONCE
-    assert is_said(page, "of 292 not shown")
+    assert is_said(page, "of 294 not shown")
     press(page, "Show 50 more")
     assert n_drawn() == judging._AT_ONCE + 50
     page.text_input(key=judging._FIND).set_value("t295").run()

@@ -21,6 +21,7 @@ from core.records.observation import MAX_REASON_CHARS, OUTCOME_REWARDS, RewardOu
 from dashboard import actions, queries, wording
 from dashboard.reading import reading
 from dashboard.sentences import acts as sentences
+from dashboard.sentences import runs
 from dashboard.widgets import address
 from dashboard.widgets.drafts import Draft, Drafts, here
 from dashboard.widgets.keys import NEXT, SEND, SEND_HERE
@@ -29,10 +30,10 @@ from dashboard.widgets.results import offered_undo, result, way_back
 from dashboard.wording import Markdown, Words
 
 _WORDS: Final[Mapping[RewardOutcome, str]] = {one: one.capitalize() for one in OUTCOME_REWARDS}
-_AT_ONCE: Final = 8
+_AT_ONCE: Final = 6
 """Rows that are drawn at first, more than can be seen without scrolling: each costs every rerun."""
 _MORE: Final = 50
-_SCROLLED_FROM: Final = 7
+_SCROLLED_FROM: Final = 60
 _LIST_PX: Final = 440
 _EFFECTS: Final = 12
 _FIND: Final = "find an arm of the run"
@@ -161,7 +162,7 @@ def may_judge(story: RunStory) -> bool:
 def panel_of(story: RunStory) -> None:
     """Draw every arm of the prompt with its outcomes at the left, what it comes to at the right."""
     draft = marks_of(story)
-    section("Judge", "several arms at once; an arm that was observed is corrected, any other gets feedback")
+    section("Arms", runs.selection_note(story))
     left, right = st.columns([7, 5], gap="large")
     with left:
         _arms(story, draft.fields)
@@ -175,7 +176,7 @@ def panel_of(story: RunStory) -> None:
 def _arms(story: RunStory, marks: Marks) -> None:
     arms = judged(story)
     _for_all(story, arms, marks)
-    matching = _matching(arms)
+    matching = _matching([*arms, *(arm for arm in story.arms if not arm.in_prompt)])
     shown = matching[: st.session_state.get(_rows_key(story), _AT_ONCE)]
     is_long = len(shown) >= _SCROLLED_FROM
     gap: Literal["medium", "xsmall"] = "medium" if reading().compact else "xsmall"
@@ -236,7 +237,14 @@ def _for_all(story: RunStory, arms: Sequence[RunArm], marks: Marks) -> None:
 
 
 def _row(story: RunStory, arm: RunArm, marks: Marks) -> None:
-    """Draw an arm with its record, and its outcomes; a mark is taken back by choosing it again."""
+    """Draw an arm with its record, and its outcomes; a mark is taken back by choosing it again.
+
+    An arm that was left out has its reason instead.
+    """
+    if not arm.in_prompt:
+        why = f"{explained.recorded(arm, story)}: {explained.why(arm)}"
+        st.markdown(f"{chipped(arm.arm)}  \n{small(wording.literal(why))}")
+        return
     key = f"judge {story.facts.run_no} {arm.arm}"
     if st.session_state.get(key) != marks.outcomes.get(arm.arm):
         st.session_state[key] = marks.outcomes.get(arm.arm)
@@ -255,7 +263,8 @@ def _row(story: RunStory, arm: RunArm, marks: Marks) -> None:
 
 def _record(story: RunStory, arm: RunArm, marks: Marks) -> Markdown:
     """Return the record and the latest manual reward; marked if the person may not know it."""
-    words = wording.literal(explained.recorded(arm, story).partition(";")[0])
+    why = "" if arm.reason is None else f"in: {explained.why(arm)}; "
+    words = wording.literal(why + explained.recorded(arm, story).partition(";")[0])
     row = queries.newest_reward(story, arm.arm)
     if row is None:
         return small(words)
@@ -280,7 +289,7 @@ def _outcome(story: RunStory, draft: Draft[Marks]) -> None:
     elif done is not None:
         _what_it_changed(story, done)
     else:
-        muted("Choose an outcome for one arm or several to see the effect.")
+        muted("Nothing is chosen yet.")
     _why(story, draft)
     _send(story, draft, preview)
 
@@ -382,7 +391,7 @@ def _send(story: RunStory, draft: Draft[Marks], preview: BatchPreview | None) ->
     result(_JUDGED)
     words = _meanwhile(story, draft)
     keys = "" if reading().compact else "Ctrl + Enter sends, N goes on. "
-    st.markdown(words or small(f"{keys}Marks are a draft until they are sent."))
+    st.markdown(words or small(f"{keys}Marks are a draft."))
 
 
 def _send_marks(story: RunStory, key: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -46,6 +46,8 @@ _RULES: Final[Mapping[RunRewardRule, str]] = {
     "equal": "Every arm in the prompt",
     "step": "Called tools",
 }
+WHY_FOLD: Final = "why in, why out"
+EXCERPTS: Final = "where recognised"
 _LISTED: Final = 12
 """Excerpts shown one below the other; more become a table."""
 
@@ -82,7 +84,7 @@ def requested() -> RunStory | None:
 
 
 def links(story: RunStory) -> None:
-    """Draw links to the runs before and after, to all runs, and to the form for a reward of this run."""
+    """Draw links to the runs before and after, to all runs, and to what this run belongs to."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         neighbour("Previous run", ":material/chevron_left:", {address.RUN: story.older})
         neighbour("Next run", ":material/chevron_right:", {address.RUN: story.newer})
@@ -100,13 +102,10 @@ def links(story: RunStory) -> None:
             link(pages.TRIALS, "Its experiment", **{address.TRIAL: story.experiment})
         for uid in story.episodes[:_EPISODES_LINKED]:
             link(pages.EPISODE, "Its episode", **{address.EPISODE: uid})
-        st.space("stretch")
-        if may_reward(story):
-            link(pages.REWARDS, "Give a reward about this run", **{address.REWARDS_RUN: story.facts.uid})
 
 
 def figures(story: RunStory) -> None:
-    """Draw tokens, duration, calls and arms, then the id to copy."""
+    """Draw tokens, duration and calls, then the id to copy."""
     facts = story.facts
     seconds = wording.MISSING if facts.duration_ms is None else f"{facts.duration_ms / 1000:,.1f} s"
     with st.container(horizontal=True, gap="medium"):
@@ -114,9 +113,6 @@ def figures(story: RunStory) -> None:
         st.metric("Tokens", tokens, help=wording.capital(sentences.run_tokens(story)))
         st.metric("Duration", seconds)
         st.metric("Tool calls", wording.count(facts.n_calls), help=f"{facts.n_real_calls} count as real")
-        if not story.is_blind:
-            st.metric("Arms in", wording.count(story.n_in))
-            st.metric("Referenced", wording.count(story.n_referenced))
         if facts.reward is not None:
             st.metric("Reward of its source", f"{facts.reward:g}")
     billed = explained.bill(story)
@@ -152,7 +148,6 @@ def may_reward(story: RunStory) -> bool:
 
 def reward_form(story: RunStory) -> None:
     """Draw the reward of the full run: which arms get it, and one button for each outcome."""
-    section("Reward this run", "one act with one undo")
     rule: RunRewardRule = choice(
         "Which arms get it",
         _RULES,
@@ -210,7 +205,15 @@ def excerpts(story: RunStory) -> None:
     quoted = story.quoted
     if not quoted:
         return
-    section("Where they were recognised", "at most 160 characters are kept around each place")
+    fold = st.expander(
+        f"Where {wording.things(len(quoted), 'arm')} were recognised", key=EXCERPTS, on_change="rerun"
+    )
+    if fold.open:
+        with fold:
+            _excerpts(story, quoted)
+
+
+def _excerpts(story: RunStory, quoted: Sequence[RunArm]) -> None:
     if len(quoted) <= _LISTED:
         for arm in quoted:
             st.markdown(f"{chipped(arm.arm)} :gray[{wording.literal(explained.evidence(arm, story))}]")
@@ -229,12 +232,22 @@ def guidance(story: RunStory) -> None:
     """Draw the text that named the excluded tools, made again from the record."""
     if story.guidance is None:
         return
-    section("Prompt text on tools left out", "made again from the record; the text itself is not stored")
-    st.code(story.guidance, language=None, wrap_lines=True)
+    with st.expander("Prompt text on tools left out, made again from the record"):
+        st.code(story.guidance, language=None, wrap_lines=True)
 
 
-def decisions(story: RunStory) -> None:
-    """Draw every arm of a run; a click opens the arm."""
+def decisions(story: RunStory, *, folded: bool) -> None:
+    """Draw every arm of a run, ``folded`` under those that are judged; a click opens the arm."""
+    if not folded:
+        _decided(story)
+        return
+    fold = st.expander("Why in, why out, and what would have flipped it", key=WHY_FOLD, on_change="rerun")
+    if fold.open:
+        with fold:
+            _decided(story)
+
+
+def _decided(story: RunStory) -> None:
     n_arms = len(story.arms)
     frame = cached_figure(("decisions", story.facts.run_no), lambda: _decisions(story))
     is_long = n_arms > ALL_AT_ONCE  # then rows are sent as one scrolls, which can't be combined with clicks
