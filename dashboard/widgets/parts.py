@@ -241,12 +241,12 @@ def shown_to(context: Context, *, presenting: bool, n_learners: int) -> dict[str
     about several learners is in no menu of a person with one.
     """
     has_many = n_learners > 1 or context.may("members")
-    if presenting:
-        # An address copied from a colleague is one of ours as well.
-        return {"": [page_of(page, has_many) if page.is_presented else _left_out(page) for page in PAGES]}
     shown: dict[str, list[StreamlitPage]] = {}
     for page in PAGES:
-        if context.may(page.needs):
+        if presenting and not page.is_presented:
+            # An address copied from a colleague is one of ours as well.
+            shown.setdefault("", []).append(_left_out(page))
+        elif presenting or context.may(page.needs):
             shown.setdefault(page.group, []).append(page_of(page, has_many))
         else:
             shown.setdefault("", []).append(_closed(context, page))

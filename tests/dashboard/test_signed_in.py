@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final, Literal, get_args
 
 import pytest
+import streamlit as st
+from streamlit.navigation.page import Page as StreamlitPage
 from streamlit.testing.v1 import AppTest
 
 from core.flows import queries
@@ -19,12 +21,13 @@ from core.flows.identity import SESSION_MS
 from core.flows.learn import record_all, reward
 from core.flows.members import invite_member, members, remove_member, set_role
 from core.flows.queues import add_queue
-from core.records.actor import Action, PersonRole
+from core.records.actor import Action, Actor, PersonRole
 from core.records.member import MemberRow
 from core.records.times import HOUR_MS
 from dashboard.pages import PAGES
 from dashboard.reading import Reading, opened, still
 from dashboard.widgets import people
+from tests.conftest import ROOT
 from tests.dashboard.conftest import APP, at, check, texts, unfold
 from tests.dashboard.signed_in import ISSUER, ORIGIN, auth_file, claims, let_in
 from tests.dashboard.worlds import keys, runs, world
@@ -74,6 +77,40 @@ def told(page: AppTest) -> str:
     return " ".join(
         [*texts(page), *(str(one.value) for kind in (page.text, page.code, page.toast) for one in kind)]
     ).replace("\\", "")
+
+
+MENU: Final = {"Overview", "Arms", "Savings", "Runs", "Judging", "Manage", "Help"}
+REQUIRED: Final = ("overview", "posteriors", "confidence", "savings", "rewards", "reset")
+
+
+@pytest.mark.parametrize("role", get_args(PersonRole))
+@pytest.mark.parametrize("presenting", [False, True])
+def test_the_menu_has_seven_heads_and_required_pages_a_line_each(
+    context: Context, monkeypatch: pytest.MonkeyPatch, role: PersonRole, presenting: bool
+) -> None:
+    menus: list[dict[str, list[StreamlitPage]]] = []
+    draw = st.navigation
+
+    def noted(shown: dict[str, list[StreamlitPage]], position: Literal["top", "hidden"]) -> StreamlitPage:
+        menus.append(shown)
+        return draw(shown, position=position)
+
+    monkeypatch.setattr(st, "navigation", noted)
+    let_in(context, "jo", role)
+    coming(claims("u-jo"), **({"present": "true"} if presenting else {}))
+    lines = [
+        (head or one.title, one.title)
+        for head, of in menus[-1].items()
+        for one in of
+        if one.visibility == "visible"
+    ]
+    assert {head for head, _ in lines} <= MENU
+    own = replace(context, actor=Actor(name="jo", role=role))
+    for page in PAGES:
+        if page.name in REQUIRED:
+            may_see = own.may(page.needs) and (page.is_presented or not presenting)
+            assert [title for _, title in lines].count(page.title) == may_see
+            assert (ROOT / f"dashboard/app_pages/{page.name}.py").is_file()
 
 
 # Who may come

@@ -97,6 +97,8 @@ def style(look: Tokens, *, presenting: bool) -> None:
         f".st-key-{FRAME} [data-testid=stPopoverButton] {{ justify-content: flex-start; }} "
         f".st-key-{FRAME} [data-testid=stPopoverButton] p "
         "{ overflow: hidden; text-overflow: ellipsis; white-space: nowrap; } }",
+        # Streamlit puts lines without a menu before the menus.
+        "[data-testid=stTopNav] > :has(> * > * > [href*='/help']) { order: 99 !important; }",
         # The browser presses it after a pause.
         f".st-key-{JUDGE_EFFECT} {{ display: none; }}",
         # In a narrow window the buttons of a judgement stay in view below its evidence. Keys have no hints.
