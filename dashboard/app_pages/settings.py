@@ -22,7 +22,7 @@ def page() -> None:
             drafts = widgets.fields()
         with right:
             with panel("What would change", still="the settings are as they were"):
-                section("What would change", "nothing is sent yet")
+                section("What would change")
                 widgets.preview(drafts)
             widgets.send(drafts)
     else:
@@ -30,12 +30,9 @@ def page() -> None:
             section("Settings", "an operator changes them")
             widgets.settings_table()
     st.space("small")
-    with panel("Rubrics", still="the form still works"):
-        section("Rubrics", "by which people judge; a version never changes")
+    with panel("Rubrics", still="the form still works"), st.expander("Rubrics, by which people judge"):
         widgets.rubric_table()
-    st.space("small")
-    with panel("Changes", still="the form still works"):
-        section("Changes", "newest first")
+    with panel("Changes", still="the form still works"), st.expander("Changes of settings"):
         widgets.change_table()
     if here.may("alerts"):
         link(ALERTS, "Alerts have a page of their own")

@@ -28,7 +28,7 @@ from dashboard import actions, queries, wording
 from dashboard.reading import reading
 from dashboard.sentences import settings as sentences
 from dashboard.widgets.address import SETTINGS_PART
-from dashboard.widgets.parts import command, muted, small, small_table
+from dashboard.widgets.parts import command, muted, paragraphs, small, small_table
 from dashboard.widgets.results import NamedAct, record_history, result
 from dashboard.widgets.tables import ACT_PX
 from dashboard.wording import Markdown, Words
@@ -410,13 +410,17 @@ def _draw_group(notes: dict[str, Markdown]) -> None:
         words = sentences.SETTING_WORDS[name]
         with next(cells) if name in small_names else st.container():
             FIELDS[name].draw(words.label, _key(name))
-            alone = name not in small_names and words.allowed is not None
-            st.markdown(small(f"{words.explains} Allowed: {words.allowed}." if alone else words.explains))
             if problem:
                 st.markdown(f":red[:material/error:] {problem}")
-    allowed = sentences.allowed(small_names)
-    if allowed:
-        st.markdown(small(allowed))
+    with st.expander("What each setting means", icon=":material/help:"):
+        paragraphs(*(_meaning(name, alone=name not in small_names) for name in notes))
+        muted(sentences.allowed(small_names))
+
+
+def _meaning(name: str, *, alone: bool) -> Markdown:
+    words = sentences.SETTING_WORDS[name]
+    allowed = f" Allowed: {words.allowed}." if alone and words.allowed is not None else ""
+    return f"**{words.label}.** {words.explains}{allowed}"
 
 
 def _checked(
@@ -449,7 +453,7 @@ def _checked(
 def preview(drafts: Drafts) -> None:
     """Show the effect of the drafts; nothing is sent yet."""
     if not drafts.changes:
-        muted("Nothing is changed yet. Change a value, and its effect is shown here before you send it.")
+        muted("Nothing is changed yet.")
         return
     sound = {name: value for name, value in drafts.changes.items() if name not in drafts.problems}
     before = msgspec.to_builtins(drafts.base)
