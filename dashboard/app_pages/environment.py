@@ -18,8 +18,8 @@ def page() -> None:
     sentence(sentences.environment(environment), here.tokens)
     muted(sentences.averages_line(environment.summary))
     widgets.links(environment)
-    with panel("The environment in figures"):
-        widgets.figures(environment)
+    with panel("Several attempts"):
+        widgets.attempts(environment)
     st.space("small")
     left, right = st.columns(2, gap="large")
     with left, panel("Totals of the episodes"):

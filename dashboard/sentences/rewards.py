@@ -148,7 +148,7 @@ def certainty_words(finding: Finding) -> Words:
     share = certainty(finding.certainty)
     if finding.kind in _TESTED:
         return f"certainty {share} that it is more than chance"
-    return f"certainty {share}, the share of random samples of these episodes that show it"
+    return f"certainty {share}"
 
 
 def finding_of_episode(story: EnvironmentStory, uid: str) -> Markdown | None:
@@ -316,7 +316,6 @@ def averages_line(one: EnvironmentSummary) -> Words:
         parts.append(f"{wording.count(one.n - one.n_finished)} unfinished, counted as they are")
     if one.n_tasks is not None:
         parts.append(f"intervals by {wording.things(one.n_tasks, 'task')}")
-    parts.append(f"success means {threshold(one.scale)}")
     return f"{'; '.join(parts)}."
 
 

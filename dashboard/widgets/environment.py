@@ -38,7 +38,7 @@ TRUTH: Final = "planted_here"
 _GROUPS: Final[dict[GroupKind, str]] = {"model": "By model", "split": "By split", "task": "By task"}
 
 # Patterns and findings
-_LINKED: Final = 4
+_LINKED: Final = 2
 _NUMBERS: Final = 3
 """Episodes that a finding leads to at first, and numbers of the steps of each that are written."""
 _SHOWN: Final = 5
@@ -59,7 +59,7 @@ _FEWEST_SEGMENTS: Final = 2
 _NO_TREND: Final[dict[Missing | None, str]] = {
     "few_for_interval": "too few for a trend",
     "no_variation": "no trend: all rewards are alike",
-    "tasks_in_order": "each task was attempted in its own span of time, so time and task can't be separated",
+    "tasks_in_order": "no trend: time and task can't be separated",
 }
 
 
@@ -92,21 +92,9 @@ def links(environment: EnvironmentStory) -> None:
             muted(f"Planted: {rewards.planted_words(planted)}.")
 
 
-def figures(environment: EnvironmentStory) -> None:
-    """Draw average, success and what was left out."""
-    one = environment.summary
-    rate = one.success
-    with st.container(horizontal=True, gap="medium"):
-        st.metric("Success", "unknown" if rate is None else wording.percent(rate.rate, 0))
-        st.metric("95% interval", rewards.share_limits(rate) or "none")
-        st.metric("Average", "none paid" if one.average.value is None else rewards.average(one.average))
-        st.metric("95% of average", rewards.amount_limits(one.average) or "none")
-        st.metric("Episodes", wording.count(one.n))
-        if one.without_reward:
-            st.metric("Unpaid", wording.count(one.without_reward))
-        if one.broken:
-            st.metric("Broken", wording.count(one.broken))
-    if environment.attempts and rate is not None:
+def attempts(environment: EnvironmentStory) -> None:
+    """Draw the success of several attempts at a task."""
+    if environment.attempts and environment.summary.success is not None:
         facts = [
             f"of {attempt.k} attempts at a task any succeeds in {wording.percent(attempt.any_succeeds, 0)} of tasks "
             f"(pass@{attempt.k}), all in {wording.percent(attempt.all_succeed, 0)} (pass^{attempt.k})"
@@ -138,6 +126,11 @@ def groups(environment: EnvironmentStory) -> None:
     kinds = [kind for kind in _GROUPS if environment.n_groups.get(kind, 0) > 1]
     if not kinds:
         return
+    with st.expander(wording.capital(wording.listed([_GROUPS[kind].lower() for kind in kinds]))):
+        _groups(environment, kinds)
+
+
+def _groups(environment: EnvironmentStory, kinds: Sequence[GroupKind]) -> None:
     for kind in kinds:
         rows = [one for one in environment.groups if one.kind == kind]
         n = environment.n_groups[kind]
@@ -163,16 +156,25 @@ def groups(environment: EnvironmentStory) -> None:
 
 def pattern(story: EnvironmentStory) -> None:
     """Show each pattern in words with its certainty; too few episodes show none."""
-    section("Pattern", rewards.pattern_note(story))
     patterns = story.design.patterns
-    if not patterns:
-        paid = story.summary.n - story.summary.without_reward - story.summary.broken
-        muted(
-            f"A pattern needs {_FEWEST} episodes with a reward on; there are {wording.count(paid)}."
-            if paid < _FEWEST
-            else "None of the six patterns fits."
-        )
+    if patterns:
+        named = wording.listed([rewards.PATTERN_WORDS[one.pattern] for one in patterns])
+        with st.expander(f"Pattern: {named}"):
+            _patterns(story)
         return
+    section("Pattern", rewards.pattern_note(story))
+    paid = story.summary.n - story.summary.without_reward - story.summary.broken
+    muted(
+        f"A pattern needs {_FEWEST} episodes with a reward on; there are {wording.count(paid)}."
+        if paid < _FEWEST
+        else "None of the six patterns fits."
+    )
+
+
+def _patterns(story: EnvironmentStory) -> None:
+    patterns, note = story.design.patterns, rewards.pattern_note(story)
+    if note:
+        muted(note)
     small_table(
         {
             "the reward is": [f"**{rewards.PATTERN_WORDS[one.pattern]}**" for one in patterns],
@@ -298,7 +300,7 @@ def _shown(comparison: ModelComparison, head: st.delta_generator.DeltaGenerator)
         ("contest", comparison.environment, names, comparison.compared),
         lambda: pairs(comparison, here.tokens, compact=here.compact),
     )
-    note = "differences by task, 95% interval; filled: apart with all pairs at once (Holm, 5%)"
+    note = "95% interval; filled: apart (Holm, 5%)"
     with head:
         section("Models on the same tasks", note, table=figure.table, key="contest")
     for line in rewards.contest(comparison):
@@ -310,11 +312,12 @@ def scale_form(story: EnvironmentStory) -> None:
     """Show the scale in force, and a form that previews how many episodes another scale makes a success."""
     one = story.summary
     in_force = rewards.scale_words(one.scale, declared=one.declared)
-    section("Scale", f"in force: {in_force}, success {threshold(one.scale)}")
+    words = f"Scale: {in_force}, success {threshold(one.scale)}"
     if not reading().may("settings"):
+        muted(words)
         return
-    _guess(story)
-    with st.container(border=True):
+    with st.expander(words, expanded=one.guess is not None, icon=":material/straighten:"):
+        _guess(story)
         scale = _fields(story)
         try:
             answer = queries.preview_declare(one.environment, scale)
@@ -449,7 +452,7 @@ def _note(story: EnvironmentStory) -> Markdown:
     way = {"rises": "rewards rise within tasks", "falls": "rewards fall within tasks"}.get(progress.way)
     if way is None:
         way = _NO_TREND.get(progress.trend.missing, "no trend can be distinguished from chance")
-    note = f"equal segments, 95% interval; {way}"
+    note = f"95% interval; {way}"
     return Markdown(
         f"{note}; {wording.count(progress.untimed)} of unknown time left out" if progress.untimed else note
     )
