@@ -36,13 +36,13 @@ def page() -> None:
                 widgets.how_far(agreed)
             with panel("What blocks training"):
                 widgets.blockers(watched)
-        with right:
-            with panel("Who judges, and how"):
-                widgets.by_rater(watched, agreed)
-            with panel("By rubric version"):
-                widgets.by_rubric(watched)
-        with panel("Each beside the others"):
-            widgets.beside(agreed)
+        with right, panel("Who judges, and how"):
+            widgets.by_rater(watched, agreed)
+        with panel("By rubric version"), st.expander("By rubric version"):
+            widgets.by_rubric(watched)
+        if agreed.graders:
+            with panel("Each beside the others"), st.expander("Each rater beside the others"):
+                widgets.beside(agreed)
     with panel("The evaluations", still="the figures above still hold"):
         listed(chosen, name="evaluations", title="The evaluations", nothing="None passes the filters.")
     st.space("small")

@@ -99,14 +99,11 @@ def evaluations_numbers(watch: BiasWatch, report: AgreementReport) -> Words:
 def _alpha(agreement: Agreement) -> Words:
     if agreement.alpha is None:
         return Words("")
-    limits = "" if agreement.lower is None else f", 95% interval {span(agreement)}"
     same = (
         "" if agreement.raw is None else f"; the same outcome in {wording.percent(agreement.raw, 0)} of pairs"
     )
-    return (
-        f"Krippendorff’s alpha {figure(agreement.alpha)}{limits}, "
-        f"on {wording.things(agreement.n_items, 'item')} judged by two or more{same}."
-    )
+    items = wording.things(agreement.n_items, "item")
+    return f"Krippendorff’s alpha {figure(agreement.alpha)} on {items} judged by two or more{same}."
 
 
 def agreement_note(report: AgreementReport) -> Words:
@@ -161,10 +158,9 @@ def no_outliers(report: AgreementReport) -> Words:
 def ready(watch: BiasWatch) -> Words:
     """Return how many are good enough for training, as Markdown."""
     readiness = watch.readiness
-    pairs = f"{wording.count(readiness.n_chosen)} to choose, {wording.count(readiness.n_rejected)} to reject"
     return (
         f"**{wording.count(readiness.n_sft)} of {wording.things(readiness.n, 'evaluation')}** are ready for "
-        f"fine-tuning, {wording.count(readiness.n_preference)} for preference pairs ({pairs})."
+        f"fine-tuning, {wording.count(readiness.n_preference)} for preference pairs."
     )
 
 

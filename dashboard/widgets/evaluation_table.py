@@ -56,7 +56,7 @@ def listed(
     """Draw a page of evaluations with its head; ``name`` is what its place is called in the address."""
     before = address.number(name)
     page = queries.evaluations(chosen, before=before)
-    section(title, note or "the latest first; undone ones stay, without effect")
+    section(title, note or "the latest first")
     if page.rows:
         _table(page.rows, name)
         result(_clicked(name))

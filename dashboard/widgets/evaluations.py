@@ -27,7 +27,6 @@ from dashboard.widgets.parts import (
     muted,
     paragraphs,
     section,
-    small,
     small_table,
 )
 from dashboard.widgets.tables import config_of, frame_of, shown_table
@@ -145,28 +144,24 @@ def by_rubric(watch: BiasWatch) -> None:
 
 def blockers(watch: BiasWatch) -> None:
     """Show the blockers of training, each with a link to its rows."""
-    section("What blocks training", "by the thresholds in force")
+    section("What blocks training")
     st.markdown(judging.ready(watch))
     rows = st.container(gap=None)
     for name, (n, alone) in judging.blockers(watch).items():
-        with rows, both_ends(wrap=False):
-            nothing_else = small(f"{wording.count(alone)} by nothing else")
-            st.markdown(f"**{wording.count(n)}** {BLOCKER_WORDS[name]} {nothing_else}", width="stretch")
-            st.button(
-                "Show them",
-                key=f"show {name}",
-                type="tertiary",
-                icon=":material/arrow_forward:",
-                icon_position="right",
-                on_click=st.session_state.update,
-                args=({BLOCKER: name},),
-            )
+        rows.button(
+            f"**{wording.count(n)}** {BLOCKER_WORDS[name]}",
+            key=f"show {name}",
+            type="tertiary",
+            icon=":material/arrow_forward:",
+            icon_position="right",
+            help=f"{wording.count(alone)} by nothing else",
+            on_click=st.session_state.update,
+            args=({BLOCKER: name},),
+        )
 
 
 def beside(report: AgreementReport) -> None:
     """Draw each grader beside all others, and each two of them behind a button."""
-    if not report.graders:
-        return
     with both_ends():
         first = judging.shown_of(len(report.graders), report.n_graders)
         of_first = Words(f"; {first} raters" if first else "")
