@@ -60,6 +60,9 @@ ALLOWED_CLAIMS = (
     "Proven harm of offering",
     "those that harm and are used often",
     "Stop experiments whose harm is proven",
+    "*helps* or *harms* by a trial",
+    "each arm that helps or harms",
+    "the arms that help or harm",
 )
 """Texts about rewards, files and answers, which say nothing of an arm, and verdicts of trials and experiments."""
 

@@ -1,4 +1,4 @@
-"""Stacked bars of counts by confidence band: one for all arms, or one per arm type.
+"""Stacked bars of counts by confidence band, one per arm type.
 
 The depth of blue-grey means the amount of evidence. The number is inside; gaps separate the pieces.
 """
@@ -17,22 +17,6 @@ from dashboard.figures.theme import Tokens
 
 _GAP_PX: Final = 1.5
 _ROW_PX: Final = 34
-
-
-def bands(counts: Sequence[int], look: Tokens) -> Chart:
-    """Return all arms in one bar, from no evidence to very much."""
-    total = max(sum(counts), 1)
-    traces = [_piece(band, [count], ["all"], look, room=total) for band, count in enumerate(counts)]
-    layout = theme.layout(
-        look,
-        height=46,
-        margin=(0, 0, 0, 0),
-        barmode="stack",
-        bargap=0,
-        xaxis=theme.axis(look, range=[0, total], showticklabels=False),
-        yaxis=theme.axis(look, showticklabels=False),
-    )
-    return chart_of(traces, layout, alt=f"Arms by confidence band: {_spoken(counts)}.", table=table(counts))
 
 
 def bands_by_type(types: Sequence[TypeBands], look: Tokens) -> Chart:
@@ -91,15 +75,6 @@ def _spoken(counts: Sequence[int]) -> str:
         f"{wording.count(count)} {wording.BAND_WORDS[band]}"
         for band, count in zip(BANDS, counts, strict=True)
     )
-
-
-def table(counts: Sequence[int]) -> dict[str, list[str | int | float]]:
-    """Return bands with the pulls that make them, and how many arms are in each."""
-    return {
-        "band": [wording.band(band) for band in BANDS],
-        "pulls": [wording.BAND_PULLS[band] for band in BANDS],
-        "arms": list(counts),
-    }
 
 
 def _type_table(types: Sequence[TypeBands]) -> dict[str, list[str | int | float]]:

@@ -19,6 +19,7 @@ from core.records.times import DAY_MS
 from dashboard import wording
 from dashboard.wording import Words
 
+StateMark = Literal["good", "open", "bad"]
 ThemeName = Literal["light", "dark"]
 Severity = Literal["critical", "warning", "notice", "info"]
 StreamlitColour = Literal["blue", "orange", "green", "violet", "yellow"]
@@ -61,9 +62,6 @@ class TypeTokens:
     text: Words
     chip: str
     streamlit: StreamlitColour
-
-
-StateMark = Literal["good", "open", "bad"]
 
 
 @dataclass(frozen=True, kw_only=True)

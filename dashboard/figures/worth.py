@@ -18,7 +18,7 @@ from dashboard.figures.chart import Chart, Trace, chart_of, scatter
 from dashboard.figures.theme import Tokens
 
 MAY_GO: Final[frozenset[JudgementName]] = frozenset({"not_worth", "used_seldom", "never_referenced"})
-"""Judgements of arms that cost more than their use is worth, or are hardly used where no cost is weighed."""
+"""Judgements of arms that are used too seldom for their tokens, or hardly where no cost is weighed."""
 _HALF: Final = 50.0
 """The line where nothing has a break-even."""
 _AROUND: Final = 4
@@ -171,7 +171,7 @@ def _ticks(low: float, high: float, *, has_unknown: bool) -> tuple[list[float], 
 def _words(rows: Sequence[Worth], look: Tokens) -> list[dict[str, Any]]:
     """Return what the height means, and what the line is."""
     breaks_even = any(row.break_even is not None for row in rows)
-    line = "dashed: uses that are worth the tokens" if breaks_even else "dashed: half of the runs"
+    line = "dashed: use at which an arm breaks even" if breaks_even else "dashed: half of the runs"
     top = {"xref": "paper", "y": 101, "yanchor": "bottom", "size": theme.AXIS_PX, "color": look.muted}
     return [
         theme.label(look, "used in 100 runs", x=0, xanchor="left", **top),

@@ -13,7 +13,7 @@ from core.explained.arms import posteriors
 from core.records.times import instant
 from dashboard import wording
 from dashboard.figures.arms import ArmRow, alarmed, notable, ordered, ranked_rows, rows, table
-from dashboard.figures.bands import bands, bands_by_type
+from dashboard.figures.bands import bands_by_type
 from dashboard.figures.chart import Chart
 from dashboard.figures.densities import densities, sample
 from dashboard.figures.distributions import distributions
@@ -22,7 +22,7 @@ from dashboard.figures.saving import saved_share, saving
 from dashboard.figures.savings_time import savings_time
 from dashboard.figures.strata import strata
 from dashboard.figures.theme import LIGHT, numbered
-from dashboard.figures.worth import Worth, worths
+from dashboard.figures.worth import Worth, worth, worths
 from dashboard.report.facts import Facts, Query, opening
 from dashboard.sentences import Sentence, achieved
 from dashboard.sentences import changes as changes_sentences
@@ -115,7 +115,6 @@ def _lines(facts: Facts) -> tuple[str, ...]:
     month = filter(None, [money_sentences.month(facts.savings, facts.created_at_ms)])
     return (
         *((gain_sentences.failures(overview.savings).words, *month) if selects else ()),
-        _bands(facts),
         *_claims(facts)[:1],
     )
 
@@ -130,9 +129,14 @@ def _first(facts: Facts) -> Section:
         title="The month's bill",
         query=facts.questions["savings"],
         lines=() if shown is not None else (gain_sentences.pending(overview.savings, rate=rate),),
-        figures=()
-        if shown is None
-        else (_figure("The saving", lambda narrow: saving(shown, LOOK, compact=narrow)),),
+        figures=(
+            *(
+                ()
+                if shown is None
+                else (_figure("The saving", lambda narrow: saving(shown, LOOK, compact=narrow)),)
+            ),
+            _figure("Tokens and use", lambda narrow: worth(_arms(facts), LOOK, compact=narrow)),
+        ),
         table=bill if len(bill["month, UTC"]) > 1 else None,
     )
 
@@ -187,21 +191,6 @@ def _key_figures(facts: Facts) -> Section:
         title="Key figures",
         query=facts.questions["overview"],
         cards=tuple(overview_sentences.figure_card(figure, overview) for figure in overview.figures),
-        lines=(_bands(facts),),
-        figures=(
-            _figure(
-                "Arms by confidence band",
-                lambda _: bands(overview.bands, LOOK),
-                "from none (left) to very high (right)",
-            ),
-        ),
-    )
-
-
-def _bands(facts: Facts) -> str:
-    overview, least = facts.overview, facts.frame.settings.min_pulls
-    return overview_sentences.bands(
-        overview.bands, least, selects=not overview_sentences.is_imported(overview)
     )
 
 

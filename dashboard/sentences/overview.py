@@ -39,7 +39,7 @@ def may_go(rows: Sequence[Worth]) -> Markdown:
     """Return which arms may go out of prompts that armscope chooses, and what they cost."""
     going = [row for row in rows if row.may_go]
     if not going:
-        return Markdown("No arm is shown to cost more than its use is worth." if rows else "")
+        return Markdown("No arm is used too seldom for its tokens." if rows else "")
     known = [row.tokens for row in going if row.tokens is not None]
     earn = "do not earn their place" if len(going) > 1 else "does not earn its place"
     cost = f": {wording.things(sum(known), 'token')} of each full prompt" if known else ""
@@ -479,20 +479,3 @@ def _selected_card(summary: Overview, change: Words | None) -> tuple[Words, str,
     if money is None or not money.is_known or money.selected_mean is None:
         return Words("Tokens per selected run"), wording.count(tokens), change
     return Words("Cost per selected run"), wording.money(money.selected_mean, money.currency), None
-
-
-def bands(counts: Sequence[int], min_pulls: int, *, selects: bool) -> Words:
-    """Return how many arms are well known and how many hardly, as Markdown; ``selects``: armscope chooses arms."""
-    total, known, few = sum(counts), sum(counts[3:]), sum(counts[:2])
-    tail = (
-        ""
-        if min_pulls != 5 or not selects
-        else " and are always tried first"
-        if few != 1
-        else " and is always tried first"
-    )
-    fewer = f"**{wording.count(few)} {'has' if few == 1 else 'have'} fewer than 5**{tail}."
-    return (
-        f"**{wording.count(known)} of {wording.count(total)} arms** have at least {ENOUGH_PULLS} pulls. "
-        f"{fewer if few else '**None** has fewer than 5.'}"
-    )

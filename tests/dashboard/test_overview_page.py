@@ -30,7 +30,6 @@ from dashboard import wording
 from dashboard.pages import PAGES
 from dashboard.report import gather, rendered, report
 from dashboard.sentences import gain as gain_sentences
-from dashboard.sentences import overview as overview_sentences
 from dashboard.sentences import savings as sentences
 from dashboard.widgets import address
 from dashboard.widgets.overview import attention
@@ -207,16 +206,6 @@ def recorded(path: Path, n_runs: int, *classes: RunClass) -> Context:
     context = context_at(path)
     record_all(context, runs(ARMS, n_runs, classes=classes))
     return context
-
-
-def test_imported_runs_alone_promise_no_arm_a_turn(open_page: Open, database: Path) -> None:
-    few = (0, 4, 0, 0, 0)
-    assert [
-        "tried first" in overview_sentences.bands(few, 5, selects=chooses) for chooses in (False, True)
-    ] == [
-        False,
-        True,
-    ]
 
 
 @pytest.mark.parametrize(

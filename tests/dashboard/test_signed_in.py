@@ -48,6 +48,8 @@ PAGE_ROLES: Final[dict[str, set[PersonRole]]] = {
     "alerts": {"operator"},
 }
 """Who opens which page; every other is open to all."""
+MENU: Final = {"Overview", "Arms", "Savings", "Runs", "Judging", "Manage", "Help"}
+REQUIRED: Final = ("overview", "posteriors", "confidence", "savings", "rewards", "reset")
 
 
 @pytest.fixture
@@ -77,10 +79,6 @@ def told(page: AppTest) -> str:
     return " ".join(
         [*texts(page), *(str(one.value) for kind in (page.text, page.code, page.toast) for one in kind)]
     ).replace("\\", "")
-
-
-MENU: Final = {"Overview", "Arms", "Savings", "Runs", "Judging", "Manage", "Help"}
-REQUIRED: Final = ("overview", "posteriors", "confidence", "savings", "rewards", "reset")
 
 
 @pytest.mark.parametrize("role", get_args(PersonRole))

@@ -18,7 +18,7 @@ from core.records.arm import ARM_TYPES
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.arms import METHODS, ArmRow, Method, notable, ordered, rows
-from dashboard.figures.bands import bands, bands_by_type
+from dashboard.figures.bands import bands_by_type
 from dashboard.figures.chart import Chart
 from dashboard.figures.densities import MAX_OTHERS, before_after, curve, densities, sample
 from dashboard.figures.distributions import distributions, smoothed
@@ -26,6 +26,7 @@ from dashboard.figures.ladder import ladder
 from dashboard.figures.savings_time import savings_time
 from dashboard.figures.strata import strata
 from dashboard.figures.theme import DARK, LIGHT, SELECTS, THEMES, Tokens
+from dashboard.figures.worth import Worth, worth
 from tests.conftest import ROOT
 from tests.dashboard.worlds import HOSTILE, keys
 from tests.worlds.columns import arms
@@ -76,6 +77,22 @@ def _savings(model: str = "large") -> Savings:
     return savings(usage_of(runs), baseline_rate=0.25, n_arms=12)
 
 
+def _worths(names: tuple[str, ...]) -> tuple[Worth, ...]:
+    return tuple(
+        Worth(
+            key=name,
+            type=wording.type_of(name),
+            uses=100.0 * at / len(names),
+            tokens=None if at % 4 == 3 else 10 ** (1 + at % 3),
+            break_even=50.0,
+            may_go=at % 2 == 0,
+            chance=None,
+            verdict="harms" if at == 1 else "",
+        )
+        for at, name in enumerate(names)
+    )
+
+
 def _all(look: Tokens, *, compact: bool, names: tuple[str, ...]) -> dict[str, Chart]:
     columns, summary = _arms(names)
     shown = rows(columns, summary, range(min(len(names), 12)))
@@ -85,7 +102,7 @@ def _all(look: Tokens, *, compact: bool, names: tuple[str, ...]) -> dict[str, Ch
     return {
         "densities": densities(shown, [(2.0, 3.0), (5.0, 1.0)], look, compact=compact),
         "ladder": ladder(shown, look, compact=compact),
-        "bands": bands(known.counts, look),
+        "worth": worth(_worths(names), look, compact=compact),
         "types": bands_by_type(known.by_type, look),
         "distributions": distributions(saved, look, compact=compact),
         "time": savings_time(saved.over_time, look, compact=compact),
@@ -218,12 +235,14 @@ def test_arms_nobody_pulled_can_still_be_shown() -> None:
     assert len(notable(columns, summarise(columns))) == 3
 
 
-def test_bands_add_up() -> None:
-    counts = [1, 2, 6, 13, 23]
-    figure = bands(counts, LIGHT)
-    assert [int(trace["x"][0]) for trace in figure.figure.data] == counts
-    assert figure.table["arms"] == counts
-    assert figure.table["band"] == ["○○○○ none", "●○○○ low", "●●○○ medium", "●●●○ high", "●●●● very high"]
+def test_arms_that_may_go_out_have_the_colours_of_their_types() -> None:
+    rows_of = _worths(keys(12))
+    figure = worth(rows_of, LIGHT)
+    grey = [trace for trace in figure.figure.data if trace.get("marker", {}).get("color") == LIGHT.other_arms]
+    stay = {at for trace in grey for at in trace["customdata"]}
+    assert stay == {at for at, row in enumerate(rows_of) if not row.may_go}
+    assert list(figure.table["may go out"]).count("yes") == len(rows_of) - len(stay)
+    assert "unknown" in figure.figure.layout.xaxis.ticktext
 
 
 def test_the_strata_begin_with_all_runs() -> None:
