@@ -58,12 +58,9 @@ def _known(overview: Overview, rows: tuple[Worth, ...]) -> None:
         attention.head()
         trials.used_and_harming(experiments_too=False)
         attention.rows(overview)
-    is_narrowed = in_use(changes.KIND, unused="all")
-    behind = st.expander("What changed", is_narrowed, key="what changed", on_change="rerun")
-    if behind.open or is_narrowed:
-        with behind, panel("What changed"):
-            changes.head()
-            changes.rows()
+    with st.expander("What changed", in_use(changes.KIND, unused="all")), panel("What changed"):
+        changes.head()
+        changes.rows()
     behind = st.expander("Key figures", key="key figures", on_change="rerun")
     if behind.open:
         with behind, panel("Key figures"):

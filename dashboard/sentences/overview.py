@@ -25,7 +25,7 @@ MEANT: Final = Words(
 )
 
 
-def overview(summary: Overview, saved: Savings, rows: Sequence[Worth]) -> Sentence:
+def overview(summary: Overview, saved: Savings, rows: Sequence[Worth] = ()) -> Sentence:
     """Return the first sentence, which the data choose, and how much needs attention."""
     return composed(*_first(summary, saved, rows), " ", needs(len(summary.attention)))
 

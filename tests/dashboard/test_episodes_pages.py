@@ -401,7 +401,7 @@ def test_the_overview_names_a_reward_that_looks_hacked_and_success_that_fell(
     assert "**Success in sums fell**" in said(page)
     assert "from 100% of the first episodes to 0% of the last, of 120 episodes" in said(page)
     led = [link.proto.query_string for link in page.get("page_link") if link.proto.label == "See environment"]
-    assert sorted(led) == ["environment=shell", "environment=sums"]
+    assert {*led} == {"environment=shell", "environment=sums"}
     told = {(one.kind, one.object) for one in queries.alarms(context)}
     assert {("reward_hacked", "shell"), ("success_fell", "sums")} <= told
 

@@ -118,7 +118,6 @@ def test_a_verdict_has_its_picture_measures_and_sides(
     assert has(page, "it **helps**. Success of")
     assert has(page, "experiment: Offering it **helps**")
     assert list(page.dataframe[0].value["by"]) == ["experiment"]
-    assert has(open_page("posteriors"), "does it help?")
     assert has(open_page("trials"), "Offering web:search: :color[helps]")
 
 

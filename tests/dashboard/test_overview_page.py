@@ -79,7 +79,7 @@ def test_poison_is_named_with_its_evidence_and_its_cure_and_drift_too(
     open_page: Open, database: Path
 ) -> None:
     sick(database)
-    words = said(unfold(open_page(), "all findings"))
+    words = said(open_page())
     assert "**2 files look poisoned**" in words
     assert "120 of 120 observations since " in words
     assert f"{wording.literal('web:web_search')} is drifting" in words
@@ -113,7 +113,7 @@ def test_a_healthy_learner_needs_no_look_for_its_arms(open_page: Open, database:
 
 def test_arms_nobody_referenced_are_named_with_their_cost(open_page: Open, database: Path) -> None:
     sick(database, ill_for=N_HOURS)
-    words = said(unfold(open_page(), "all findings"))
+    words = said(open_page())
     assert "**2 arms were never referenced**" in words
     assert "800 of 800 observations were 0; 200 tokens a prompt" in words
 
@@ -135,7 +135,6 @@ def test_a_presentation_links_to_its_own_pages_only(open_page: Open, database: P
     change(context, "phase", "passive")
     for presenting in (False, True):
         page = open_page("overview", present="true") if presenting else open_page()
-        page = unfold(page, "all findings")
         assert "The learner is passive since " in said(page)
         labels = {str(link.proto.label) for link in page.get("page_link")}
         assert "See the evidence" in labels
@@ -145,7 +144,7 @@ def test_a_presentation_links_to_its_own_pages_only(open_page: Open, database: P
 def test_a_change_is_undone_and_done_again_from_the_log(open_page: Open, database: Path) -> None:
     context = sick(database)
     reward(context, SEARCH, 1.0, reason="found it")
-    page = unfold(open_page(), "what changed")
+    page = open_page()
     assert "rewarded **" in said(page)
     page.button(key="take back reward-1").click().run()
     check(page)
@@ -165,7 +164,7 @@ def test_thirty_rewards_are_one_line_and_the_log_is_narrowed_to_a_kind(
     change(context, "k", 3)
     given = [reward(context, SEARCH, 1.0) for _ in range(30)]
     undo(context, given[0].id)
-    page = unfold(open_page(), "what changed")
+    page = open_page()
     assert "gave **30 rewards**; 1 undone" in said(page)
     for words in ("reset 2 arms", "changed k", "took back a reward"):
         assert words in said(page)  # not pushed out
@@ -185,7 +184,7 @@ def test_thirty_rewards_are_one_line_and_the_log_is_narrowed_to_a_kind(
 def test_an_overdue_queue_leads_to_its_review(open_page: Open, database: Path) -> None:
     context = world(database, ("tool:fs:Read",), 4)
     add_queue(context, "<b>late</b>", due_days=0)
-    page = unfold(open_page(), "all findings")
+    page = open_page()
     assert any("A review queue is overdue" in text for text in texts(page))
     assert any("4 items wait to be judged" in text and "<b>" not in text for text in texts(page))
 

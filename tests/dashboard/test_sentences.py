@@ -31,7 +31,6 @@ from dashboard.sentences import inclusion as inclusion_sentences
 from dashboard.sentences import overview as overview_sentences
 from dashboard.sentences import savings as sentences
 from dashboard.sentences.data import data
-from dashboard.sentences.overview import bands
 from tests.dashboard.test_judgement import JUDGED
 from tests.dashboard.test_judgement import said as _said
 from tests.worlds import a_run
@@ -48,15 +47,6 @@ MARA: Final = SilentFeed(kind="importer", name="mara", days=12, expected=1.2, si
 
 def test_runs_without_an_import_were_recorded_directly() -> None:
     assert _said(data(3, 1, ())) != _said(data(0, 0, ()))
-
-
-@pytest.mark.parametrize(
-    ("min_pulls", "selects", "first"), [(5, True, True), (6, True, False), (5, False, False)]
-)
-def test_arms_are_tried_first_only_below_the_pulls_of_the_band(
-    min_pulls: int, selects: bool, first: bool
-) -> None:
-    assert ("always tried first" in bands([2, 1, 0, 3, 0], min_pulls, selects=selects)) is first
 
 
 @pytest.mark.parametrize(

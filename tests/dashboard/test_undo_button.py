@@ -103,7 +103,7 @@ def test_each_list_offers_what_the_flows_allow(
 def test_all_changes(
     open_page: Open, context: Context, monkeypatch: pytest.MonkeyPatch, actor: Actor
 ) -> None:
-    page = unfold(unfold(opened(open_page, monkeypatch, actor, "overview"), "what changed"), "all changes")
+    page = unfold(opened(open_page, monkeypatch, actor, "overview"), "all changes")
     entries = queries.changes(context, 200)
     own = replace(context, actor=actor)
     expected = [
@@ -121,7 +121,7 @@ def test_a_redo_in_the_log_is_taken_back_by_its_undo(
     open_page: Open, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     undo(replace(context, actor=REVIEWER), "undo-1")
-    page = unfold(opened(open_page, monkeypatch, REVIEWER, "overview"), "what changed")
+    page = opened(open_page, monkeypatch, REVIEWER, "overview")
     assert page.button(key="take back undo-3").label == "Undo"
     page.button(key="take back undo-3").click().run()
     check(page)

@@ -120,11 +120,9 @@ def rows(overview: Overview) -> None:
         for index, item in enumerate(overview.attention[:_ROWS]):
             _row(item, f"attention {index}", has_evidence=False)
         words = f"All {wording.count(len(overview.attention))}, with the evidence"
-        behind = st.expander(words, key="all findings", on_change="rerun")
-        if behind.open:
-            with behind:
-                for index, item in enumerate(overview.attention):
-                    _row(item, f"finding {index}", has_evidence=True)
+        with st.expander(words):
+            for index, item in enumerate(overview.attention):
+                _row(item, f"finding {index}", has_evidence=True)
 
 
 def _row(item: Attention, key: str, *, has_evidence: bool) -> None:

@@ -238,7 +238,7 @@ def test_arms_nobody_pulled_can_still_be_shown() -> None:
 def test_arms_that_may_go_out_have_the_colours_of_their_types() -> None:
     rows_of = _worths(keys(12))
     figure = worth(rows_of, LIGHT)
-    grey = [trace for trace in figure.figure.data if trace.get("marker", {}).get("color") == LIGHT.other_arms]
+    grey = [trace for trace in figure.figure.data if trace["marker"]["color"] == LIGHT.other_arms]
     stay = {at for trace in grey for at in trace["customdata"]}
     assert stay == {at for at, row in enumerate(rows_of) if not row.may_go}
     assert list(figure.table["may go out"]).count("yes") == len(rows_of) - len(stay)
