@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
+from core.demo.build import build
 from tests.chromium import find_chromium
 from tests.engine import running
 from tests.journeys import provider
@@ -198,3 +199,12 @@ def node_provider() -> None:
     missing = install_node_provider()
     if missing is not None:
         pytest.skip(missing)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A dashboard on the made-up world, where something needs a look."""
+    folder = tmp_path_factory.mktemp("demo")
+    build(folder / "journey.db")
+    with serving(folder) as server:
+        yield server

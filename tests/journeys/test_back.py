@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.journeys.conftest import Come
 from tests.journeys.everywhere import ADDRESSES
-from tests.journeys.server import Served, armscope, serving
+from tests.journeys.server import Served
 from tests.journeys.visit import Visit
 from tests.journeys.world import ARMS
 
@@ -120,15 +120,6 @@ def test_back_from_a_picture(come: Come, served: Served, name: str) -> None:
         visit.page.wait_for_url(f"**/{opens}*")
 
     there_and_back(visit, open_point, None)
-
-
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A dashboard on the made-up world, where something needs a look."""
-    folder = tmp_path_factory.mktemp("demo")
-    armscope(folder / "journey.db", "demo", "--build-only")
-    with serving(folder) as server:
-        yield server
 
 
 @pytest.mark.long

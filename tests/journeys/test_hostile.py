@@ -73,7 +73,8 @@ def test_hostile_arms_and_reasons_are_text_in_the_forms(come: Come, hostile: Ser
     visit.toasted("9 arms reset")
     nothing_is_injected(visit)
     visit.come_to()
-    expect(visit.page.get_by_text("What changed")).to_be_visible()
+    visit.page.get_by_text("What changed").first.click()
+    expect(visit.page.locator("#what-changed")).to_be_visible()
     nothing_is_injected(visit)
 
 

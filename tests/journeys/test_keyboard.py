@@ -15,7 +15,7 @@ from tests.journeys.visit import Visit
 pytestmark = pytest.mark.browser
 
 _BASH = "tool:exec:Bash"
-_NAVIGATION = ("Overview", "Posteriors", "Confidence", "Savings", "Runs", "Rewards", "Manage")
+_NAVIGATION = ("Overview", "Savings", "Arms", "Runs", "Judging", "Manage")
 _HEAD_PX, _ROW_PX, _TICK_PX = 36, 34, 18
 
 
