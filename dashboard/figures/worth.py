@@ -23,7 +23,7 @@ _HALF: Final = 50.0
 """The line where nothing has a break-even."""
 _AROUND: Final = 4
 """Neighbours on each side of an arm, whose middle break-even is that of the line."""
-_HEIGHT_PX: Final = 300
+_HEIGHT_PX: Final = 318
 _NAMED: Final = 3
 _APART: Final = 7
 _WIDE: Final = 1.0
@@ -92,10 +92,10 @@ def worth(rows: Sequence[Worth], look: Tokens, *, compact: bool = False) -> Char
     layout = theme.layout(
         look,
         height=_HEIGHT_PX,
-        margin=(34, 8, 16, 40),
+        margin=(34, 8, 16, 58),
         xaxis=theme.axis(
             look,
-            title="tokens in a prompt",
+            title=f"tokens in a prompt<br>{_legend(rows, look)}",
             range=[left, high + (_MARGIN if compact else _ROOM)],
             **theme.ticks(*shown),
         ),
@@ -166,6 +166,13 @@ def _ticks(low: float, high: float, *, has_unknown: bool) -> tuple[list[float], 
         [*unknown[0], *(float(np.log10(one)) for one in inside)],
         [*unknown[1], *(wording.count(one) for one in inside)],
     )
+
+
+def _legend(rows: Sequence[Worth], look: Tokens) -> str:
+    """Return the marks of the types, and what their colour means."""
+    kinds = [kind for kind in ARM_TYPES if any(row.type == kind for row in rows)]
+    marks = " ".join(f"{look.types[kind].glyph} {kind}" for kind in kinds)
+    return f"{marks} · in colour: may go out" if any(row.may_go for row in rows) else marks
 
 
 def _words(rows: Sequence[Worth], look: Tokens) -> list[dict[str, Any]]:
