@@ -343,11 +343,11 @@ def act_on_experiment(experiment: str, decision: Decision | None, share: float) 
     tried("Nothing was changed.", act, at=EXPERIMENT)
 
 
-def send_repair(arms: tuple[str, ...], since: str) -> None:
-    """Take back the automatic observations of arms since a time."""
+def send_repair(arms: tuple[str, ...], since: str, until: str | None) -> None:
+    """Take back the automatic observations of arms in a span."""
 
     def act() -> Flash:
-        answer = repair(reading().context, arms=arms, since=since)
+        answer = repair(reading().context, arms=arms, since=since, until=until)
         return Flash(
             text=f"{wording.things(answer.observation_count, 'observation')} taken back.", act=answer.id
         )
@@ -389,15 +389,18 @@ def send_exclusion(arms: Sequence[str], *, excluded: bool, before: LearnerSettin
     tried("Nothing was excluded." if excluded else "Nothing was let back in.", act, at=EXCLUSION)
 
 
-def declare_scale(environment: str, scale: Mapping[str, Any]) -> None:
-    """Declare on what scale an environment pays."""
+def declare_scale(environment: str, scale: Mapping[str, Any], *, at: str = "scale") -> None:
+    """Declare on what scale an environment pays, or that its episodes are left out."""
 
     def act() -> Flash:
         answer = declare(reading().context, environment, **scale)
-        n = f"{wording.count(answer.successes)} of {wording.things(answer.episodes, 'episode')}"
+        n = wording.things(answer.episodes, "episode")
+        if answer.scale.base == "none":
+            return Flash(text=f"{n} left out of averages, success and credit.", act=answer.id)
+        n = f"{wording.count(answer.successes)} of {n}"
         return Flash(text=f"The scale is declared: {n} are a success by it.", act=answer.id)
 
-    tried("No scale was declared.", act, at="scale")
+    tried("No scale was declared.", act, at=at)
 
 
 def credit(uid: str, rule: CreditRule) -> None:
@@ -444,8 +447,9 @@ def take_back_all(acts: Sequence[str]) -> None:
     """Undo several acts as one: all or none."""
 
     def act() -> Flash:
-        n = undo_all(reading().context, acts)
-        return Flash(text=f"{wording.things(n, 'act')} undone. The record stays, their effect is gone.")
+        answer = undo_all(reading().context, acts)
+        n = wording.things(answer.count, "act")
+        return Flash(text=f"{n} undone. The record stays, their effect is gone.", act=answer.id)
 
     tried("Nothing was undone.", act, at=UNDO_THEM)
 

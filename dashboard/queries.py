@@ -87,6 +87,7 @@ unread: Final = at_revision(queries.unread)
 
 arm_ledger: Final = at_revision_for_actor(queries.arm_ledger)
 arm_runs: Final = at_revision(queries.arm_runs)
+runs_without_tokens: Final = at_revision(queries.runs_without_tokens)
 arm_notes: Final = at_revision(queries.notes)
 near_arms: Final = at_revision(queries.near_arms)
 
@@ -113,6 +114,7 @@ changes: Final = at_revision(queries.changes)
 
 repairs: Final = at_revision(queries.repairs)
 evidence: Final = at_revision(queries.evidence)
+preview_left_out: Final = at_revision(queries.preview_left_out)
 preview_repair: Final = at_revision(queries.preview_repair)
 resets: Final = at_revision(queries.resets)
 

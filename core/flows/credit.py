@@ -114,6 +114,8 @@ def split_of(facts: Facts, line: Episode, scale: Scale, rule: CreditRule) -> Cre
         return CreditSplit(None)
     reached = totals_of(line.steps, broken=line.broken).base(scale)
     if reached is None:
+        if scale.base == "none":
+            return CreditSplit(None, why="Its environment is left out of averages and credit.")
         what = "any step" if scale.base == "total" else "its last step"
         return CreditSplit(None, why=f"Nothing was paid for {what}, so there is nothing to credit.")
     if not written(scale.lo) <= reached <= written(scale.hi):

@@ -18,10 +18,10 @@ from core.store.environments import (
     add_scale,
     environment_no_of,
     scales_of,
-    settle_scales,
     sums_by,
     sums_of_environment,
 )
+from core.store.episode_credits import settle_scales
 from core.store.episodes import add_step, set_incomplete, tell_episodes
 from core.store.reads.episodes import near_environments
 from core.store.transaction import Facts, Transaction
@@ -40,19 +40,20 @@ def declare(
     Options that are left out keep their active value; `undo` reverts the declaration. Raises `NotFound` for an
     unknown environment, `InvalidInput` for an invalid scale.
     """
+    return context.write("settings", lambda txn: declare_in(txn, environment, options))
 
-    def work(txn: Transaction) -> ScaleAnswer:
-        answer = _declared(txn, environment, options)
-        if answer.scale == answer.before:
-            return answer
-        scale_no = add_scale(txn, environment, answer.scale, txn.own)
-        settle_scales(txn, [scale_no])
-        answer = msgspec.structs.replace(answer, id=f"scale-{scale_no}")
-        scale = answer.scale
-        txn.audit("scale", answer.id, {"environment": environment, "lo": scale.lo, "hi": scale.hi})
+
+def declare_in(txn: Transaction, environment: str, options: ScaleOptions) -> ScaleAnswer:
+    """Declare a scale inside an open transaction, like `declare`."""
+    answer = _declared(txn, environment, options)
+    if answer.scale == answer.before:
         return answer
-
-    return context.write("settings", work)
+    scale_no = add_scale(txn, environment, answer.scale, txn.own)
+    settle_scales(txn, [scale_no])
+    answer = msgspec.structs.replace(answer, id=f"scale-{scale_no}")
+    scale = answer.scale
+    txn.audit("scale", answer.id, {"environment": environment, "lo": scale.lo, "hi": scale.hi})
+    return answer
 
 
 def preview_declare(

@@ -18,6 +18,7 @@ from core.flows.evaluate import evaluated, replaced_browsers
 from core.flows.previewed_items import check_token, frozen, proposed
 from core.flows.queues import levels_of, progress_of
 from core.records.actor import may
+from core.records.answers import UndoAnswer
 from core.records.counts import number_in
 from core.records.evaluation import EvaluationOrder, EvaluationOutcome
 from core.records.limits import shown, whole
@@ -222,11 +223,13 @@ def my_last(context: Context, limit: int = 20) -> tuple[MyJudgement, ...]:
         return judged_last(snapshot, context.actor.name, limit=whole("limit", limit, MAX_ITEMS, lowest=1))
 
 
-def take_back(context: Context, acts: Sequence[str]) -> int:
-    """Undo several own acts as one, all or none, and return how many. Raises the errors of `undo`."""
+def take_back(context: Context, acts: Sequence[str]) -> UndoAnswer:
+    """Undo several own acts as one, all or none; to undo the answer does them again. Raises the errors of `undo`."""
 
-    def work(txn: Transaction) -> int:
-        return len([undo_in(txn, txn.actor, act) for act in dict.fromkeys(acts)])
+    def work(txn: Transaction) -> UndoAnswer:
+        done = [undo_in(txn, txn.actor, act) for act in dict.fromkeys(acts)]
+        newest = max(done, key=lambda one: number_in(one.id))
+        return msgspec.structs.replace(newest, id=newest.id.replace("undo-", "undos-"), count=len(done))
 
     return context.write("undo_own", work)
 

@@ -42,7 +42,7 @@ class EpisodeTotals:
 
     def base(self, scale: Scale) -> Decimal | None:
         """Return the amount that decides success."""
-        return self.total if scale.base == "total" else self.final
+        return scale.reached(self.total, self.final)
 
     def succeeded(self, scale: Scale) -> bool:
         """Return whether the amount is strictly above the threshold; without any reward it is not."""

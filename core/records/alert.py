@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Final, Literal, get_args
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -49,18 +48,6 @@ SECRET_FROM: Final = "ARMSCOPE_WEBHOOK_SECRET"  # noqa: S105 - the name of a var
 TESTED: Final = "test"
 
 _SECRET_NAME: Final = re.compile(rf"{SECRET_FROM}(_[A-Z0-9]+)*", re.ASCII)
-_PAGE: Final[Mapping[AlertKind, str]] = {
-    "poisoned": "evidence",
-    "costs_more": "savings",
-    "queue_overdue": "review",
-    "experiment_harms": "trials",
-    "reward_hacked": "environment",
-    "success_fell": "environment",
-    "silent": "data",
-    "feed_silent": "data",
-    "denials": "audit",
-}
-"""Page of each kind."""
 
 
 class Alarm(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,15 +183,11 @@ def page_url(pages: str, alert: AlertRow | None) -> str:
     """Return the address of the page that shows an alert."""
     if alert is None:
         return f"{pages.rstrip('/')}/settings"
-    parameters = {"learner": alert.learner} if alert.learner else {}
-    if alert.kind == "queue_overdue":
-        parameters["queue"] = alert.object
-    if alert.kind == "experiment_harms":
-        parameters["trial"] = alert.object
-    if alert.kind in {"reward_hacked", "success_fell"}:
-        parameters["environment"] = alert.object
-    query = f"?{urlencode(parameters, quote_via=quote)}" if parameters else ""
-    return f"{pages.rstrip('/')}/{_PAGE[alert.kind]}{query}"
+    page = "audit" if alert.kind == "denials" else "evidence"
+    parameters = {} if alert.kind == "denials" else {"finding": alert.kind, "finding_of": alert.object}
+    known = {name: value for name, value in {"learner": alert.learner, **parameters}.items() if value}
+    query = f"?{urlencode(known, quote_via=quote)}" if known else ""
+    return f"{pages.rstrip('/')}/{page}{query}"
 
 
 def check_webhook(url: str, *, private: bool) -> str:

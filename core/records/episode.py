@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Annotated, Final, Literal, TypedDict, get_args
+from typing import Annotated, Final, Literal, TypedDict, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta
@@ -43,7 +43,8 @@ StepNote = Literal["nan", "infinite", "not_a_number", "error", "cut", "episode_f
 finished before.
 """
 PartKind = Literal["reward", "measure"]
-Base = Literal["total", "final"]
+Base = Literal["total", "final", "none"]
+Reached = TypeVar("Reached")
 Pattern = Literal["sparse", "dense", "shaped", "penalty", "binary", "continuous"]
 FindingKind = Literal[
     "delayed",
@@ -354,7 +355,8 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     ``step_lo`` to ``step_hi`` is what one payment may be, ``lo`` to ``hi`` what the total or the final reward may be,
     whichever ``base`` says success goes by: ten payments of 0.2 are each within [0, 1], and come to 2. Success is
-    strictly above ``threshold``, which is in raw units. ``gamma``, 0 to 1, discounts later steps.
+    strictly above ``threshold``, which is in raw units. ``gamma``, 0 to 1, discounts later steps. The base ``none``
+    leaves episodes out: they count in no average, no success and no credit.
 
     Raises `InvalidInput` where a lower end is not below its upper one, or an end is not finite.
 
@@ -386,6 +388,10 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                     f"A scale's {low} must be below its {high}, got {lower!r} and {upper!r}.",
                     next_step="Give the lowest reward first, then the highest: 0 1, or -1 1.",
                 )
+
+    def reached(self, total: Reached, final: Reached) -> Reached | None:
+        """Return what decides success; None where episodes are left out."""
+        return {"total": total, "final": final, "none": None}[self.base]
 
     def normalised(self, reward: float) -> float | None:
         """Return a total or final reward as a number from 0 to 1 on the scale; None outside it."""

@@ -80,12 +80,12 @@ def environment_nos(txn: Transaction, names: Collection[str]) -> dict[str, int]:
 
 
 def add_scale(txn: Transaction, environment: str, scale: Scale, byline: Byline) -> int:
-    """Append a declaration and return its number. `settle_scales` puts it in force."""
+    """Append a declaration and return its number. `recount` puts it in force."""
     environment_no = environment_nos(txn, [environment])[environment]
     return txn.append_fact("scale", byline, environment_no=environment_no, **asdict(scale))
 
 
-def settle_scales(txn: Transaction, numbers: Sequence[int]) -> None:
+def recount(txn: Transaction, numbers: Sequence[int]) -> None:
     """Recount the environments whose declarations changed their state."""
     rows = txn.distinct_in(
         "SELECT DISTINCT environment_no FROM scale WHERE learner_id = ? AND scale_no IN ({})", numbers
@@ -126,13 +126,6 @@ def scale_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     for _, one in snapshot.acts("scale", *_SCALE_COLUMNS.split(", "), joined=joined, environment="e.name"):
         scale = _scale([one.pop(column) for column in _SCALE_COLUMNS.split(", ")])
         yield one["revision"], ScaleLine(scale=scale, **one)
-
-
-def read_scale(txn: Transaction, line: ScaleLine, import_no: int) -> int:
-    """Append an imported declaration; return its number."""
-    number = add_scale(txn, line.environment, line.scale, txn.imported(line, import_no))
-    settle_scales(txn, [number])
-    return number
 
 
 # Days

@@ -14,6 +14,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from core.errors import UnreadableSource
+from core.records.episode import ScaleLine
 from core.records.episode_credit import CreditLine, CreditRule, CreditShare
 from core.records.evidence import INCLUDED, REFERENCED
 from core.records.ledger_lines import PlacedLine
@@ -22,6 +23,7 @@ from core.records.observation import Amount, not_in_prompt, whole_pulls
 from core.store.caches import chunks, shifting
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, PRESENT
+from core.store.environments import add_scale, declared_scales, recount
 from core.store.tables import OBSERVATION_COLUMNS, leaving_out
 from core.store.transaction import Byline, Facts, Snapshot, Transaction
 
@@ -123,6 +125,25 @@ def settle_episodes(txn: Transaction, numbers: Sequence[int]) -> None:
     _settle(txn, sorted(rows))
 
 
+def settle_scales(txn: Transaction, numbers: Sequence[int]) -> None:
+    """Recount the environments whose declarations changed, and activate the credits of what is not left out."""
+    recount(txn, numbers)
+    rows = txn.distinct_in(
+        "SELECT DISTINCT c.episode FROM scale s JOIN episode e ON e.learner_id = s.learner_id"
+        " AND e.environment_no = s.environment_no JOIN episode_credit c ON c.learner_id = e.learner_id"
+        " AND c.episode = e.uid WHERE s.learner_id = ? AND s.scale_no IN ({})",
+        numbers,
+    )
+    _settle(txn, sorted(rows))
+
+
+def read_scale(txn: Transaction, line: ScaleLine, import_no: int) -> int:
+    """Append an imported declaration; return its number."""
+    number = add_scale(txn, line.environment, line.scale, txn.imported(line, import_no))
+    settle_scales(txn, [number])
+    return number
+
+
 def _settle(txn: Transaction, episodes: Sequence[str]) -> None:
     for part in chunks(episodes):
         in_force = set(credits_in_force(txn, part).values())
@@ -147,15 +168,16 @@ def _settle(txn: Transaction, episodes: Sequence[str]) -> None:
 
 
 def credits_in_force(facts: Facts, episodes: Collection[str] | None = None) -> dict[str, int]:
-    """The credit in force of each of some episodes that has one; None = of all."""
+    """The credit in force of each of some episodes that has one and is not left out; None = of all."""
     sql = (
-        "SELECT c.revision, c.episode_credit_no, c.episode FROM episode_credit c"
+        "SELECT c.revision, c.episode_credit_no, c.episode, e.environment_no FROM episode_credit c"
         " JOIN episode e ON e.learner_id = c.learner_id AND e.uid = c.episode"
         f" WHERE c.learner_id = ? AND c.{ACTIVE} AND c.undone = 0 AND e.{ACTIVE}"
     )
     of = f"{sql} AND c.episode IN ({{}})"
     rows = facts.rows(sql) if episodes is None else facts.rows_in(of, sorted(episodes))
-    return {episode: number for _, number, episode in sorted(rows)}
+    left_out = {number for number, scale in declared_scales(facts).items() if scale.base == "none"}
+    return {episode: number for _, number, episode, of in sorted(rows) if of not in left_out}
 
 
 def followed_credits(facts: Facts) -> Iterator[Row]:

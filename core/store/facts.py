@@ -26,8 +26,14 @@ from core.records.trial import Cell, TrialLine, TrialResults
 from core.store import tables
 from core.store.achieved import add_outcome, outcome_reply, settle_outcomes
 from core.store.browsers import add_browser, settle_browsers
-from core.store.environments import read_scale, scale_lines, settle_scales
-from core.store.episode_credits import credit_lines, read_credit, settle_credits
+from core.store.environments import scale_lines
+from core.store.episode_credits import (
+    credit_lines,
+    read_credit,
+    read_scale,
+    settle_credits,
+    settle_scales,
+)
 from core.store.evaluations import (
     alike_evaluation,
     evaluation_again,

@@ -53,7 +53,9 @@ def episode(view: EpisodeView) -> Sentence:
 def episode_verdict(view: EpisodeView) -> Words:
     """Return whether it counts as a success, and by which rule."""
     rule = threshold(view.scale)
-    reached = view.total if view.scale.base == "total" else view.final
+    reached = view.scale.reached(view.total, view.final)
+    if view.scale.base == "none":
+        return f"Success means {rule}."
     if reached is None:
         missing = "without any reward" if view.total is None else "without a final reward"
         return f"Success means {rule}: {missing} it is none."
@@ -68,6 +70,8 @@ def episode_verdict(view: EpisodeView) -> Words:
 
 def threshold(scale: Scale) -> Words:
     """Return the rule of success."""
+    if scale.base == "none":
+        return Words("nothing: its episodes are left out")
     base = "a total" if scale.base == "total" else "a final reward"
     return f"{base} above {wording.paid(scale.threshold)}"
 

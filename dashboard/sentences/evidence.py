@@ -2,14 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from core.flows.queries import ChangeEvidence, RepairPreview, Share
+from core.maths.statistics.overview import AttentionKind
+from core.records.corrections import Repair
 from core.records.learner import LearnerSettings
+from core.records.limits import LAST_MS
 from dashboard import wording
 from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.sentences.settings import NEW_POLICY
 from dashboard.wording import Markdown, Words
+
+_REAL: Final = Words(
+    "Then what came before misleads, and the belief can start at that time. Or leave it as it is."
+)
+_MORE_RUNS: Final = Words("No act here changes it: only more runs can.")
+_REWARDS: Final = Words("Look whether they were meant. All of them can be taken back as one.")
+WHY: Final[Mapping[AttentionKind, Words]] = {
+    "poisoned": Words(
+        "A broken detector sees no use where there is some. Its observations since then can be taken back."
+    ),
+    "drifting": f"**It may be real**: the work or the arm changed. {_REAL}",
+    "rising": f"**It may be real**: the work or the arm changed. {_REAL}",
+    "fell_together": f"**It may be real**: the work or the agent changed for all of them. {_REAL}",
+    "new_model": f"**It may be real**: the new model uses other arms. {_REAL}",
+    "mix_changed": Words(
+        "No act fits: within each model and channel nothing changed. Choose one of them in the row above to see it."
+    ),
+    "rival": Words("The newer arm takes its work. If one of them is enough, exclude this one."),
+    "never_referenced": Words(
+        "Runs carried them and none used them. Exclude them, or leave them for rare work."
+    ),
+    "stale_arms": Words(
+        "Their earlier use keeps them in prompts; no observed run carries them now. Exclude what is not needed."
+    ),
+    "under_explored": Words(
+        "No act is needed: the next selected runs try them first. Arms of imported runs wait for runs that use them."
+    ),
+    "silent": Words(
+        "No act here brings runs back. Look whether the agent still runs, and whether its import does."
+    ),
+    "feed_silent": Words(
+        "No act here brings it back. Look whether it was switched off, or whether its import fails."
+    ),
+    "rejected_lines": Words(
+        "No act fits here. Repair the lines in their file and import it again: known runs count once."
+    ),
+    "raters_part": Words(
+        "Read where they differ. If this rater is off, take back the evaluations by one rubric; the others stay."
+    ),
+    "rewards_apart": _REWARDS,
+    "reward_burst": _REWARDS,
+    "queue_overdue": Words("No act here does it: the items wait to be judged, in their queue."),
+    "experiment_harms": Words("The experiment assigns no more sessions. Decide about its arm."),
+    "reward_hacked": Words(
+        "The agent is paid for what is no success. Until the environment is repaired, leave its episodes out."
+    ),
+    "success_fell": Words(
+        "No act fits: the episodes are what they are. Compare the models and tasks before and after."
+    ),
+    "costs_more": Words(
+        "While the learner is passive, every arm is in and nothing is learned. You can undo it."
+    ),
+    "part_costs_more": Words(
+        "No act fits: all models and channels share one policy. Look which arms the part needs."
+    ),
+    "savings_not_proven": _MORE_RUNS,
+    "no_baseline_runs": Words(
+        "No act makes them at once: they come with a baseline rate above 0, in runs that ask armscope."
+    ),
+    "baseline_share_off": Words(
+        "No act fits: the share is what runs reported. Look whether some runs skip armscope's answer."
+    ),
+    "unknown_usage": Words(
+        "Past runs can't be filled in here. This line in your agent records the tokens of the next ones:"
+    ),
+    "uncompared": Words("No act fits: they wait for baseline runs of their model, channel and rate."),
+    "passive": Words("Nothing is learned and every arm is in, until the learner is active."),
+}
+"""What the act of each kind rests on, or why none fits."""
+RECORD_TOKENS: Final = "run.used(input=900, output=120)  # or run.used(usage) of your provider"
 
 
 def arms_words(arms: Sequence[str]) -> Markdown:
@@ -33,37 +107,46 @@ def evidence(change: ChangeEvidence, *, year_of_ms: int | None) -> Sentence:
     if not change.is_enough:
         sides = f"{wording.count(before.n)} before {when}, {wording.count(after.n)} since"
         return composed(f"There are too few observations of {arms} to compare: ", Phrase(sides), ".")
-    were_zero = f"{wording.count(after.n - after.n_used)} of {wording.count(after.n)}"
-    return composed(
-        f"Since {when} ",
-        Phrase(f"{were_zero} observations"),
-        f" of {arms} were 0; before, {_used(before)} used ",
-        Words("it." if len(change.arms) == 1 else "them."),
-    )
+    since = wording.since(change.since_ms, year_of_ms=year_of_ms)
+    was = "was" if len(change.arms) == 1 else "were"
+    used = Phrase(f"{_used(after)} runs")
+    return composed(f"{arms} {was} used in ", used, f" since {since} (before: {_used(before)}).")
 
 
-def evidence_line(change: ChangeEvidence) -> Markdown:
-    """Return the effect on selection: how often the arms were chosen before and since."""
+def evidence_line(change: ChangeEvidence, claimed: tuple[Markdown, Markdown]) -> Markdown:
+    """Return the claim of the overview with its numbers, and how often the arms were chosen before and since."""
+    claim, numbers = claimed
+    first = f"{claim}: {numbers}. " if claim else Words("")
     before = _sum(one.chosen_before for one in change.arms)
     after = _sum(one.chosen_after for one in change.arms)
     if not before.n or not after.n:
-        return Words(
-            "Only automatic observations count here. No run was selected on both sides of this time."
+        return (
+            f"{first}Only automatic observations count here. No run was selected on both sides of this time."
         )
     shares = [wording.percent(one.value, 0) for one in (before, after)]
-    return Markdown(
-        f"Selection put {'it' if len(change.arms) == 1 else 'them'} into {shares[0]} of the prompts before, and into "
-        f"{shares[1]} since. Only automatic observations count here."
-    )
+    them = "it" if len(change.arms) == 1 else "them"
+    return f"{first}Selection put {them} into {shares[0]} of the prompts before, and into {shares[1]} since."
 
 
-def repair_effect(preview: RepairPreview) -> Markdown:
-    """Return the size of a repair, and the observations that it keeps."""
+def repair_effect(preview: RepairPreview, *, starts_then: bool) -> Markdown:
+    """Return the observations that a repair takes back, and those that it keeps."""
     rest = wording.things(preview.n_corrected, "observation")
     corrected = f" {rest} that people corrected stay{'s' if preview.n_corrected == 1 else ''}." * bool(
         preview.n_corrected
     )
+    if starts_then:
+        n = wording.things(preview.n, "earlier automatic observation")
+        return Markdown(f"{n} would count no more, all later ones stay.{corrected} You can undo it.")
     return Markdown(f"Only automatic observations in this span.{corrected} You can undo it.")
+
+
+def after_repair(done: Repair, *, is_excluded: bool) -> Words:
+    """Return the next step after a repair."""
+    if done.until_ms < LAST_MS:
+        return Words("Nothing else to do: the belief rests on what came since.")
+    if is_excluded:
+        return Words("Next: repair the detector, then let the arms back in.")
+    return Words("Next: repair the detector, or the same observations come again with new runs.")
 
 
 def exclusion_effect(settings: LearnerSettings, *, n_excluded: int, n_arms: int) -> Markdown:

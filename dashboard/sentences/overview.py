@@ -162,11 +162,10 @@ def needs(n_things: int) -> Words:
 
 @dataclass(frozen=True)
 class Claim:
-    """One row of the attention list: a bold claim, its evidence, and the label of the link there."""
+    """One row of the attention list: a bold claim, and its evidence."""
 
     claim: Markdown
     evidence: Markdown
-    label: Words
 
 
 def attention(  # noqa: PLR0911, PLR0912 - one per kind
@@ -179,81 +178,71 @@ def attention(  # noqa: PLR0911, PLR0912 - one per kind
         case "costs_more":
             if saved.money is not None and saved.money.verdict == "costs_more":
                 by = ", by estimated bills" if saved.money.is_estimated else ""
-                return Claim(
-                    "Selecting costs more money", f"savings {limits(saved.money.shown)}{by}", "See savings"
-                )
-            return Claim("Selecting costs more", f"savings {limits(overall.shown)}", "See savings")
+                return Claim("Selecting costs more money", f"savings {limits(saved.money.shown)}{by}")
+            return Claim("Selecting costs more", f"savings {limits(overall.shown)}")
         case "part_costs_more":
             parts = [wording.literal(wording.plain(part_of(one))) for one in saved.losses[:3]]
             words = wording.literal(loss_words(saved.losses[0]))
             first = words if len(parts) == 1 else f"{parts[0]}: {words}"
-            return Claim(f"Selecting costs more for {wording.listed(parts)}", first, "See savings")
+            return Claim(f"Selecting costs more for {wording.listed(parts)}", first)
         case "savings_not_proven":
             more = more_for_proof(saved)
             plan = f"; a proof takes about {more}" if more else ""
-            return Claim(
-                "Savings are not proven", f"{limits(overall.shown)}; {groups(overall)}{plan}", "See savings"
-            )
+            return Claim("Savings are not proven", f"{limits(overall.shown)}; {groups(overall)}{plan}")
         case "no_baseline_runs":
             return Claim(
                 "No baseline runs yet",
                 f"savings need runs with {wording.BASELINE} in the prompt",
-                "See savings",
             )
         case "baseline_share_off":
-            return Claim(*_share_claim(saved), "See savings")
+            return Claim(*_share_claim(saved))
         case "poisoned" | "drifting" | "rival" | "rising" | "never_referenced":
             return changed(item, year_of_ms)
         case "fell_together" | "new_model" | "mix_changed":
-            return Claim(*_common(item, year_of_ms), "Show arms")
+            return Claim(*_common(item, year_of_ms))
         case "feed_silent":
-            return Claim(*_stopped(item, year_of_ms), "See imports")
+            return Claim(*_stopped(item, year_of_ms))
         case "silent":
             return Claim(
                 f"No run for {wording.things(item.count, 'day')}",
                 f"the newest ended {wording.minute(item.since_ms)}; do data still arrive?",
-                "See imports",
             )
         case "rejected_lines":
             lines = wording.things(item.count, "line")
             was = "was" if item.count == 1 else "were"
-            return Claim(f"{lines} {was} rejected", "by active imports; each has its reason", "See imports")
+            return Claim(f"{lines} {was} rejected", "by active imports; each has its reason")
         case "raters_part":
-            return Claim(*_parting(item), "See evaluations")
+            return Claim(*_parting(item))
         case "rewards_apart" | "reward_burst":
-            return Claim(*_manual(item, year_of_ms), "Open arm")
+            return Claim(*_manual(item, year_of_ms))
         case "queue_overdue":
-            return Claim(*_overdue(item, year_of_ms), "Review")
+            return Claim(*_overdue(item, year_of_ms))
         case "experiment_harms":
             at = wording.minute(item.since_ms, year_of_ms=year_of_ms)
             how = f"its experiment stopped by itself, {at}: keep or exclude the arm"
-            return Claim(f"Proven harm of offering {_first_names(item.arms)}", how, "See the experiment")
+            return Claim(f"Proven harm of offering {_first_names(item.arms)}", how)
         case "reward_hacked" | "success_fell":
-            return Claim(*_paid(item), "See environment")
+            return Claim(*_paid(item))
         case "stale_arms":
             verb = "is" if item.count == 1 else "are"
             why = "no observation for 14 days, still in the prompt"
-            return Claim(f"{arms} {verb} stale", why, "Show arms")
+            return Claim(f"{arms} {verb} stale", why)
         case "under_explored":
             has = "has" if item.count == 1 else "have"
-            return Claim(
-                f"{arms} {has} fewer than {min_pulls} pulls", _first_names(item.arms), "See confidence"
-            )
+            return Claim(f"{arms} {has} fewer than {min_pulls} pulls", _first_names(item.arms))
         case "unknown_usage":
             runs = wording.things(item.count, "run")
-            return Claim(f"{runs} without known tokens", "left out of the savings", "See savings")
+            return Claim(f"{runs} without known tokens", "left out of the savings")
         case "uncompared":
             why = "no baseline run has their model, channel and baseline rate"
-            return Claim(f"{wording.things(item.count, 'run')} can't be compared", why, "See savings")
+            return Claim(f"{wording.things(item.count, 'run')} can't be compared", why)
         case "passive":
             since = (
                 ""
                 if item.since_ms is None
                 else f" since {wording.minute(item.since_ms, year_of_ms=year_of_ms)}"
             )
-            return Claim(
-                f"The learner is passive{since}", "runs are recorded, nothing is learnt", "See settings"
-            )
+            return Claim(f"The learner is passive{since}", "runs are recorded, nothing is learnt")
         case _:
             assert_never(item.kind)
 
@@ -350,16 +339,16 @@ def changed(item: Attention, year_of_ms: int | None) -> Claim:
     if evidence is None:
         are = "is" if item.count == 1 else "are"
         what = {"rival": "gave way to new ones", "rising": f"{are} used more"}.get(item.kind, "fell fast")
-        return Claim(f"{arms} {what}", _first_names(item.arms), "Show arms")
+        return Claim(f"{arms} {what}", _first_names(item.arms))
     if item.kind == "poisoned" and evidence.type is not None:
         many = wording.things(item.count, evidence.type, wording.TYPE_PLURALS[evidence.type])
-        return Claim(f"{many} look poisoned", _zeros(evidence, year_of_ms), "Reset them")
+        return Claim(f"{many} look poisoned", _zeros(evidence, year_of_ms))
     if item.kind != "never_referenced":
-        return Claim(*_shifted(item, evidence, year_of_ms), "Open arm")
+        return Claim(*_shifted(item, evidence, year_of_ms))
     was = "was" if item.count == 1 else "were"
     cost = "" if evidence.token_cost is None else f"; {wording.count(evidence.token_cost)} tokens a prompt"
     zeros = f"{_all_of(evidence.n)} were 0{cost}"
-    return Claim(f"{arms} {was} never referenced", zeros, "Show arms")
+    return Claim(f"{arms} {was} never referenced", zeros)
 
 
 def _zeros(evidence: ArmEvidence, year_of_ms: int | None) -> Words:

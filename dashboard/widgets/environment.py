@@ -9,13 +9,14 @@ from typing import Any, Final
 import streamlit as st
 
 from core.errors import ArmscopeError, InvalidInput, NotFound
-from core.flows.queries import Compared, EnvironmentStory, GroupKind, ModelComparison
+from core.flows.queries import Compared, EnvironmentStory, GroupKind, ModelComparison, UndoPreview
 from core.records.episode import BASES, Finding, Scale
 from core.records.estimate import Missing
 from dashboard import actions, pages, queries, wording
 from dashboard.figures.rewards import distribution, pairs, progress
 from dashboard.reading import pictured_once, reading
 from dashboard.sentences import rewards
+from dashboard.sentences.data import MOVED
 from dashboard.sentences.episode import step_name, step_request, threshold
 from dashboard.widgets import address
 from dashboard.widgets.charts import chart, pictured
@@ -32,6 +33,7 @@ from dashboard.widgets.parts import (
     small_table,
 )
 from dashboard.widgets.results import result
+from dashboard.widgets.tables import frame_of
 from dashboard.wording import Markdown, Words
 
 TRUTH: Final = "planted_here"
@@ -54,6 +56,7 @@ _BY: Final[tuple[Compared, ...]] = ("reward", "success")
 # Scale
 _FIELDS: Final = ("lo", "hi", "threshold", "base", "step_lo", "step_hi")
 _KEY: Final = "scale "
+_LEAVE_OUT: Final = "leave out"
 
 _FEWEST_SEGMENTS: Final = 2
 _NO_TREND: Final[dict[Missing | None, str]] = {
@@ -346,6 +349,31 @@ def scale_form(story: EnvironmentStory) -> None:
         result("scale")
 
 
+def leave_out(story: EnvironmentStory) -> None:
+    """Draw the button that leaves its episodes out of averages, success and credit, with its effect."""
+    name = story.summary.environment
+    n = wording.things(story.summary.n, "episode")
+    st.markdown(f"{n} would count in no average, success or credit.")
+    moved(queries.preview_left_out(name))
+    st.button(
+        "Leave its episodes out",
+        type="primary",
+        key=_LEAVE_OUT,
+        disabled=not reading().may("settings"),
+        on_click=actions.declare_scale,
+        args=(name, {"base": "none"}),
+        kwargs={"at": _LEAVE_OUT},
+    )
+    result(_LEAVE_OUT)
+
+
+def moved(shown: UndoPreview) -> None:
+    """Draw the arms that an act would move most."""
+    muted(f"{wording.things(shown.n_moved, 'arm')} would move. You can undo it.")
+    if shown.moved:
+        as_table(frame_of(MOVED, shown.moved), alt="Arms that would move most")
+
+
 def _guess(story: EnvironmentStory) -> None:
     """Offer a scale that holds all totals, where some lie outside the one in force; with its evidence."""
     guess = story.summary.guess
@@ -413,7 +441,7 @@ def _fields(story: EnvironmentStory) -> dict[str, Any]:
             "Success goes by",
             BASES,
             required=True,
-            format_func=lambda name: "The total" if name == "total" else "The final reward",
+            format_func={"total": "The total", "final": "The final reward", "none": "Nothing"}.__getitem__,
             key=_key(environment, "base"),
         )
         for name, words in (("step_lo", "Lowest payment of a step"), ("step_hi", "Highest")):

@@ -1,7 +1,7 @@
-"""Evidence page: the picture, the runs concerned, other changes and examples; and the repair beside them.
+"""Evidence of arms that changed: the picture, the runs concerned, other changes, examples, and the act that fits.
 
-The repair has its effect arm by arm, one button, and afterwards its state with Undo. Below it, the arms can be
-excluded until their detector is repaired.
+What a broken detector gave is taken back from then on. A change that may be real starts the belief at its time. Each
+repair has its effect arm by arm, one button, and afterwards its state with Undo.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from typing import Final
 
 import streamlit as st
 
+from core.errors import ArmscopeError
 from core.explained import EXCLUDED, NOT_OFFERED, chance_words
 from core.flows.queries import MAX_EVIDENCE_ARMS, ArmBelief, ChangeEvidence, Hit, RepairPreview
-from core.formats.strict import utc_ms_of
+from core.maths.statistics.overview import AttentionKind
 from core.records.corrections import Repair
-from core.records.times import iso
+from core.records.times import DAY_MS, iso
 from dashboard import actions, pages, queries, wording
 from dashboard.figures.path import evidence_rows
 from dashboard.reading import pictured_once, reading
@@ -25,7 +26,7 @@ from dashboard.sentences import trials
 from dashboard.sentences.review import SAY_BETTER
 from dashboard.widgets import address
 from dashboard.widgets.charts import time_chart
-from dashboard.widgets.parts import empty, link, no_arms, section, small, small_table
+from dashboard.widgets.parts import compacted, link, muted, panel, section, sentence, small, small_table
 from dashboard.widgets.results import offered_undo, refusal, result
 from dashboard.wording import Markdown, Words
 
@@ -33,45 +34,35 @@ _MOST_ROWS: Final = 10
 _VERSION_CHARS: Final = 12
 
 _ALL_ARMS: Final = 100
+_MAY_BE_REAL: Final[frozenset[AttentionKind]] = frozenset(
+    ("drifting", "rising", "fell_together", "new_model")
+)
+CHANGES: Final[frozenset[AttentionKind]] = _MAY_BE_REAL | {"poisoned", "rival", "mix_changed"}
+"""Kinds of arms that changed at a time."""
 
 
-def requested() -> tuple[tuple[str, ...], int] | None:
-    """Return the arms and the time of the address; else the page says what to do instead."""
-    known = queries.everything().columns.places
-    named = dict.fromkeys(st.query_params.get_all(address.EVIDENCE_ARM))
-    arms = tuple(arm for arm in named if arm in known)[:MAX_EVIDENCE_ARMS]
-    if not known:
-        no_arms("Evidence of a change")
-        return None
-    since_ms, _ = utc_ms_of(st.query_params.get(address.EVIDENCE_SINCE, ""))
-    since_ms = _known_change(arms) if since_ms is None else since_ms
-    if not arms or since_ms is None:
-        _nothing_named(is_named=bool(arms))
-        return None
-    return arms, since_ms
-
-
-def _known_change(arms: Sequence[str]) -> int | None:
-    """Return the time of the change that the overview names for the arms."""
-    for item in queries.overview().attention:
-        if item.evidence is not None and item.evidence.since_ms is not None and set(arms) & set(item.arms):
-            return item.evidence.since_ms
-    return None
-
-
-def _nothing_named(*, is_named: bool) -> None:
-    empty(
-        ("No change is known of this arm.",) if is_named else ("No arm is named here.",),
-        "This page shows the observations of some arms before and after a time.",
-        rows={
-            "needed": ["an arm", "a time"],
-            "now": ["named" if is_named else "none", "none"],
-            "which is": ["✓ fine" if is_named else ":yellow[:material/warning:] none", "–"],
-        },
-        to_do="**Open it from a row** of “Needs attention” on the overview.",
-        shell=None,
-        elsewhere=(pages.OVERVIEW, Words("Overview")),
-    )
+def draw(
+    arms: tuple[str, ...], since_ms: int, kind: AttentionKind, claimed: tuple[Markdown, Markdown]
+) -> None:
+    """Draw what changed for some arms at a time, and the act that fits; ``claimed`` by the overview."""
+    here = reading()
+    change = queries.evidence(arms[:MAX_EVIDENCE_ARMS], since_ms)
+    sentence(sentences.evidence(change, year_of_ms=here.frame.last_at_ms), here.tokens)
+    muted(sentences.evidence_line(change, claimed))
+    compacted(here.frame.compacted)
+    left, right = st.columns([64, 36], gap="large")
+    with left, panel("Used, by day"):
+        picture(change)
+    with right, panel("What to do", still="nothing was taken back"):
+        cure(change, arms, kind)
+    left, right = st.columns([7, 5], gap="large")
+    with left, panel("Runs concerned"):
+        hits(change)
+    with right:
+        with panel("What else changed"):
+            changed_too(change)
+        with panel("Examples"):
+            examples(change)
 
 
 def picture(change: ChangeEvidence) -> None:
@@ -141,19 +132,28 @@ def examples(change: ChangeEvidence) -> None:
             link(pages.RUN, f"Run {wording.count(one.run_no)}", **{address.RUN: str(one.run_no)})
 
 
-def cure(change: ChangeEvidence) -> None:
-    """Draw the repair of this span: what it would do, or what it did."""
-    arms = tuple(one.arm for one in change.arms)
-    done = _done(arms, change.since_ms)
-    section("Repair")
+def cure(change: ChangeEvidence, arms: tuple[str, ...], kind: AttentionKind) -> None:
+    """Draw the act that fits a kind of change: what it would do, or what it did."""
+    done, broken = _done(arms, change.since_ms), Words(" until the detector is repaired")
+    section("What to do")
     with st.container(border=True, gap="small"):
-        if done is not None and not done.undone:
+        st.markdown(sentences.WHY[kind])
+        if done is not None:
             _state(done, arms)
-        else:
-            _offer(change, arms)
+        elif kind in _MAY_BE_REAL:
+            _offer(arms, change.since_ms, first_ms=_first_ms(change, arms))
+        elif kind == "poisoned":
+            _offer(arms, change.since_ms)
         refusal("repair")
-    with st.container(border=True, gap="small"):
-        exclusion(arms, until=Words(" until the detector is repaired"))
+    if kind == "rival":
+        exclusion(arms, until=Words(""))
+    elif kind == "poisoned":
+        with st.container(border=True, gap="small"):
+            exclusion(arms, until=broken)
+    elif kind in _MAY_BE_REAL and done is None:
+        with st.expander("If the detector is at fault"):
+            _offer(arms, change.since_ms, key="do other repair")
+            exclusion(arms, until=broken)
 
 
 def exclusion(arms: tuple[str, ...], *, until: Words) -> None:
@@ -194,31 +194,47 @@ def _n_excluded(arms: tuple[str, ...]) -> int:
     return len({*arms} & {*reading().frame.settings.excluded_arms})
 
 
-def _done(arms: tuple[str, ...], since_ms: int) -> Repair | None:
-    """Return the newest repair of these arms from this time on."""
-    same = (one for one in queries.repairs() if one.since_ms == since_ms and {*one.arms} & {*arms})
-    return next(same, None)
+def _done(arms: tuple[str, ...], at_ms: int) -> Repair | None:
+    """Return the newest repair in force of these arms from this time on, or up to it."""
+    same = (
+        one for one in queries.repairs() if at_ms in {one.since_ms, one.until_ms} and {*one.arms} & {*arms}
+    )
+    return next((one for one in same if not one.undone), None)
 
 
-def _offer(change: ChangeEvidence, arms: tuple[str, ...]) -> None:
-    since = iso(change.since_ms) or ""
-    preview = queries.preview_repair(arms=arms, since=since)
+def _first_ms(change: ChangeEvidence, arms: Sequence[str]) -> int:
+    """Return the start of the first day in the present epoch of these arms; 0 where some are not in the evidence."""
+    days = [day.day for one in change.arms for day in one.days[:1]]
+    return min(days, default=0) * DAY_MS if len(change.arms) == len(arms) else 0
+
+
+def _offer(arms: tuple[str, ...], at_ms: int, *, first_ms: int | None = None, key: str = "do repair") -> None:
+    """Draw a repair from a time on, or (``first_ms``) of all from then until that time."""
+    at, first = iso(at_ms) or "", None if first_ms is None else iso(first_ms)
+    since, until = (at, None) if first is None else (first, at)
+    try:
+        preview = queries.preview_repair(arms, since, until)
+    except ArmscopeError as problem:  # compacted runs
+        muted(wording.literal(str(problem)))
+        return
     if not preview.n:
-        st.markdown("No automatic observation since then counts, so there is nothing to take back.")
+        st.markdown("No automatic observation in this span counts, so there is nothing to take back.")
         return
     small_table(_effects(preview), alt="Effect of the repair by arm, now and after")
-    words = f"Take back {wording.things(preview.n, 'observation')}"
+    day = wording.since(at_ms, year_of_ms=reading().frame.last_at_ms)
+    beliefs = "this belief" if len(arms) == 1 else "these beliefs"
+    words = f"Start {beliefs} at {day}" if until else f"Take back {wording.things(preview.n, 'observation')}"
     st.button(
         words,
         icon=":material/healing:",
-        type="primary",
+        type="secondary" if key != "do repair" else "primary",
         disabled=not reading().may("reset"),
-        key="do repair",
+        key=key,
         on_click=actions.send_repair,
-        args=(arms, since),
+        args=(arms, since, until),
     )
-    st.markdown(small(sentences.repair_effect(preview)))
-    if reading().may("reset"):
+    st.markdown(small(sentences.repair_effect(preview, starts_then=until is not None)))
+    if reading().may("reset") and until is None:
         with st.container(gap=None):
             is_excluded = _n_excluded(arms) == len(arms)
             n_pulls = sum(one.now.pulls for one in preview.arms)
@@ -259,7 +275,4 @@ def _state(done: Repair, arms: tuple[str, ...]) -> None:
         if offered_undo(done) == "Undo":
             st.button("Undo", key="undo repair", on_click=actions.take_back, args=(done.id,))
         link(pages.OVERVIEW, "Back to the overview")
-    if _n_excluded(arms) == len(arms):
-        st.markdown(small("Next: repair the detector, then let the arms back in."))
-    else:
-        st.markdown(small("Next: repair the detector, or the same observations come again with new runs."))
+    st.markdown(small(sentences.after_repair(done, is_excluded=_n_excluded(arms) == len(arms))))

@@ -15,7 +15,8 @@ from core.records.actor import Actor, Role
 from core.records.alert import ALERT_KINDS, Alarm, AlertRow, page_url
 from dashboard.pages import PAGES
 from dashboard.sentences import alerts as said
-from dashboard.widgets.overview.attention import PAGE_OF
+from dashboard.widgets import address
+from dashboard.widgets.findings import KINDS
 from tests.dashboard.conftest import Open, check, heads, is_text_only, texts
 from tests.dashboard.worlds import keys, world
 from tests.doors.test_webhook import SECRET, failing, receiving
@@ -42,7 +43,7 @@ def add(page: AppTest, url: str, *, private: bool = True) -> AppTest:
 
 def test_where_each_is_seen_is_where_the_overview_leads() -> None:
     """One table in core, which knows no pages, and one here."""
-    shared: dict[str, AttentionKind] = {kind: kind for kind in PAGE_OF}
+    shared: dict[str, AttentionKind] = {kind: kind for kind in KINDS}
     names = {page.name for page in PAGES}
     for kind in ALERT_KINDS:
         row = AlertRow(
@@ -54,7 +55,8 @@ def test_where_each_is_seen_is_where_the_overview_leads() -> None:
         assert path in names
         assert query.startswith("learner=a%20b%26c")
         if kind in shared:
-            assert path == PAGE_OF[shared[kind]].name
+            assert path == "evidence"
+            assert query.endswith(f"&{address.FINDING}={kind}&{address.FINDING_OF}=queue-1")
         assert said.WHAT[kind]
 
 

@@ -400,8 +400,9 @@ def test_the_overview_names_a_reward_that_looks_hacked_and_success_that_fell(
     assert "**The reward of shell looks hacked**" in said(page)
     assert "**Success in sums fell**" in said(page)
     assert "from 100% of the first episodes to 0% of the last, of 120 episodes" in said(page)
-    led = [link.proto.query_string for link in page.get("page_link") if link.proto.label == "See environment"]
-    assert {*led} == {"environment=shell", "environment=sums"}
+    led = "\n".join(link.proto.query_string for link in page.get("page_link"))
+    assert "finding=reward_hacked&finding_of=shell" in led
+    assert "finding=success_fell&finding_of=sums" in led
     told = {(one.kind, one.object) for one in queries.alarms(context)}
     assert {("reward_hacked", "shell"), ("success_fell", "sums")} <= told
 

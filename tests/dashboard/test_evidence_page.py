@@ -41,11 +41,13 @@ def test_the_finding_has_its_counts_and_a_picture_and_too_few_make_no_claim(
     sick(database)
     page = shown(open_page)
     title = page.title[0].value
-    assert "120 of 120 observations" in title
     assert "2 files" in title
+    assert "0 of 100 runs" in title
+    assert "(before: 80 of 100)" in title
+    assert any("120 of 120 observations" in str(one.value) for one in page.markdown)
     (chart,) = page.get("plotly_chart")
     assert "0 of 60 since" in chart.proto.alt
-    assert "120 of 120 observations" in open_page("evidence", evidence_arm=FILES).title[0].value
+    assert "0 of 100 runs" in open_page("evidence", evidence_arm=FILES).title[0].value
     title = shown(open_page, since_ms=NOON_MS - HOUR_MS).title[0].value
     assert title.startswith("There are too few")
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +19,6 @@ from core.flows.corrections import reset, undo
 from core.flows.learn import record_all, reward, reward_all
 from core.flows.queues import add_queue
 from core.flows.settings import change
-from core.maths.statistics.overview import AttentionKind
 from core.maths.statistics.savings import Savings, savings
 from core.records.actor import Actor
 from core.records.arm import Arm
@@ -27,13 +26,11 @@ from core.records.observation import RewardOrder
 from core.records.run import Call, Inventory, Run, RunClass, Usage
 from core.records.run_query import View
 from dashboard import wording
-from dashboard.pages import PAGES
 from dashboard.report import gather, rendered, report
 from dashboard.sentences import gain as gain_sentences
 from dashboard.sentences import savings as sentences
 from dashboard.widgets import address
-from dashboard.widgets.overview import attention
-from tests.dashboard.conftest import Open, check, said, texts, unfold
+from tests.dashboard.conftest import Open, check, press, said, texts, unfold
 from tests.dashboard.worlds import NOON_MS, context_at, keys, runs, world
 from tests.worlds import a_run
 from tests.worlds.usage import Counted, usage_of
@@ -125,20 +122,15 @@ def test_imported_runs_alone_say_what_is_known_and_claim_nothing(open_page: Open
     assert "armscope chose no run yet" in title
 
 
-def test_whatever_needs_a_look_has_a_page() -> None:
-    assert set(attention.PAGE_OF) == set(get_args(AttentionKind))
-    assert set(attention.PAGE_OF.values()) <= set(PAGES)
-
-
-def test_a_presentation_links_to_its_own_pages_only(open_page: Open, database: Path) -> None:
+def test_a_presentation_leads_to_evidence_and_offers_no_act(open_page: Open, database: Path) -> None:
     context = sick(database)
     change(context, "phase", "passive")
     for presenting in (False, True):
         page = open_page("overview", present="true") if presenting else open_page()
         assert "The learner is passive since " in said(page)
-        labels = {str(link.proto.label) for link in page.get("page_link")}
-        assert "See the evidence" in labels
-        assert labels & {"See settings"} == (set() if presenting else {"See settings"})
+        assert "See the evidence" in {str(link.proto.label) for link in page.get("page_link")}
+        where = {"finding": "passive", **({"present": "true"} if presenting else {})}
+        assert open_page("evidence", **where).button(key="set phase").disabled == presenting
 
 
 def test_a_change_is_undone_and_done_again_from_the_log(open_page: Open, database: Path) -> None:
@@ -194,9 +186,8 @@ def test_a_burst_of_rewards_names_its_account_and_is_undone_at_once(open_page: O
     record_all(context, [a_run(f"r{number}", at_ms=NOON_MS) for number in range(60)])
     at_noon = replace(context, clock=lambda: NOON_MS, actor=Actor(name="rita", role="operator"))
     reward_all(at_noon, [RewardOrder(arm="tool:other:b", value=1.0)] * 30)
-    page = open_page("overview")
-    assert any("30 rewards" in text and "rita" in text for text in texts(page))
-    next(button for button in page.button if button.label == "Undo them").click().run()
+    assert any("30 rewards" in text and "rita" in text for text in texts(open_page("overview")))
+    page = press(open_page("evidence", finding="reward_burst"), "Take back 30 rewards")
     assert all(row.undone for row in queries.rewards(context, limit=99))
     assert any("30 acts undone" in text for text in texts(page)), "where the click was"
 

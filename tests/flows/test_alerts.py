@@ -94,7 +94,9 @@ def test_a_queue_is_told_of_when_it_is_overdue_and_when_it_is_done(desk: Desk) -
     (message,) = taken(desk.context)
     assert states_of([message]) == [("raised", "queue_overdue")]
     body = msgspec.json.decode(body_of(message))
-    assert body["url"] == "http://127.0.0.1:8501/review?learner=default&queue=queue-1"
+    assert body["url"] == (
+        "http://127.0.0.1:8501/evidence?learner=default&finding=queue_overdue&finding_of=queue-1"
+    )
     assert (body["type"], body["object"], body["count"]) == ("alert.raised", "queue-1", 30)
     assert b"secret plan" not in body_of(message), "its name is somebody's words"
     judge_all(desk.of("ann"))

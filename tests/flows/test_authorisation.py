@@ -184,6 +184,8 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "queries.environment": ("read", lambda context, _: queries.environment(context, "sums")),
     "queries.preview_settings": ("settings", lambda context, _: queries.preview_settings(context, {"k": 3})),
     "queries.episode_runs": ("read", lambda context, _: queries.episode_runs(context, "sums/1")),
+    "queries.runs_without_tokens": ("read", lambda context, _: queries.runs_without_tokens(context, View())),
+    "queries.preview_left_out": ("settings", lambda context, _: queries.preview_left_out(context, "sums")),
     "queries.preview_undo": ("undo", lambda context, _: queries.preview_undo(context, "reward-1")),
     "queries.preview_reward": ("read", lambda context, _: queries.preview_reward(context, A, 0.5)),
     "queries.preview_batch": (

@@ -25,6 +25,7 @@ from core.flows.learn import record
 from core.records.arm import Arm
 from core.records.episode import Episode, Step
 from core.records.episode_credit import CREDIT_RULES, CreditLine, CreditRule, CreditShare
+from core.records.episode_page import EpisodeFilter
 from core.records.ledger_lines import LedgerLine
 from core.records.run import Inventory, Run
 from tests.flows.test_episodes import file_of
@@ -129,6 +130,28 @@ def test_off_its_scale_it_is_refused_until_one_is_declared(tmp_path: Path) -> No
     assert seen is not None
     assert (seen.reward, seen.fits) == (0.75, False), "what was decided then stays, and is told apart"
     assert credit_episode(context, "e", "equal").reward == 0.875
+
+
+def test_an_environment_that_is_left_out_gives_no_average_and_no_credit_until_it_is_back(
+    tmp_path: Path,
+) -> None:
+    context = learner_of(tmp_path, RUN, paid(("a", 1.0)))
+    before = beliefs(context)
+    credit_episode(context, "e", "equal")
+    credited = beliefs(context)
+    assert queries.preview_left_out(context, "sums").n_moved == 3
+    out = declare(context, "sums", base="none")
+    assert (beliefs(context), is_clean(context)) == (before, True)
+    assert "left out" in str(credit_episode(context, "e", "referenced").why)
+    (row,) = queries.episodes(context)
+    assert (row.average.value, row.success, row.without_reward) == (None, None, 1)
+    assert queries.episode_list(context, EpisodeFilter(outcome="success")).rows == ()
+    again = context_at(tmp_path / "again.db")
+    export_file(context, tmp_path / "all.jsonl")
+    import_files(again, [tmp_path / "all.jsonl"])
+    assert (beliefs(again), is_clean(again)) == (before, True)
+    undo(context, out.id or "")
+    assert (beliefs(context), is_clean(context)) == (credited, True)
 
 
 def test_a_second_takes_the_place_of_the_first_in_one_act_and_undo_gives_it_back(tmp_path: Path) -> None:

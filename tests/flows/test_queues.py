@@ -188,7 +188,7 @@ def test_a_batch_is_judged_as_it_was_counted_and_taken_back_as_one(desk: Desk) -
     made = judge_batch(desk.context, asks, counted.token, outcome="failure", score=1.0, rubric="v1")
     assert made.n == len(made.acts) == 31
     assert queries.posteriors(desk.context) != undo_runs
-    assert take_back(desk.context, made.acts) == 31
+    assert take_back(desk.context, made.acts).count == 31
     assert queries.posteriors(desk.context) == undo_runs
     assert queries.verify(desk.context).clean
 

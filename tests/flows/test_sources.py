@@ -170,7 +170,7 @@ def test_a_burst_is_one_row_with_its_undo(context: Context) -> None:
     (row,) = [one.manual for one in queries.overview(context).attention if one.manual is not None]
     assert (row.minutes, round(row.before, 2)) == (2, 0.6)
     assert row.after == {one.arm: one.mean for one in queries.posteriors(context)}[A]
-    assert take_back(context, row.acts) == 300
+    assert take_back(context, row.acts).count == 300
     assert manual_rows(context) == []
     assert [one.mean for one in queries.posteriors(context)] == [one.mean for one in before]
     assert queries.verify(context).clean

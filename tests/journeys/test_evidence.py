@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import pytest
 from playwright.sync_api import expect
@@ -57,7 +58,7 @@ def test_from_the_overview_to_the_repair_and_back(
             visit.page.get_by_role(role, name=name, exact=name == "Undo").first.click()
 
     press("link", "See the evidence")
-    expect(visit.title()).to_contain_text("120 of 120 observations of 2 files were 0")
+    expect(visit.title()).to_contain_text("2 files were used in 0 of 100 runs")
     visit.settle()
     assert visit.too_wide() == []
     assert findings(visit.page) == []
@@ -74,6 +75,44 @@ def test_from_the_overview_to_the_repair_and_back(
     visit.settle()
     assert sick_served.posteriors() == before
     assert sick_served.is_sound()
+
+
+_ACTS: Final = {
+    "files look poisoned": "Take back ",
+    "looks hacked": "Leave its episodes out",
+    "is drifting": "Start this belief at ",
+    "are stale": "Exclude these arms",
+    "with the other raters": "Take back ",
+    "fewer than 5 pulls": None,
+    "without known tokens": None,
+}
+"""What the demo names, and the act on the page of each."""
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), pytest.param(400, True, marks=pytest.mark.long)])
+def test_every_finding_of_the_demo_leads_to_its_act_and_back(
+    come: Come, demo: Served, width: int, dark: bool
+) -> None:
+    learner = {"learner": "support-agent"}
+    visit = come(demo, width=width, dark=dark).open("overview", **learner)
+    for claim, act in _ACTS.items():
+        visit.page.get_by_text("with the evidence").click()
+        row = visit.page.locator("[class*=st-key-finding-]").filter(has_text=claim)
+        row.get_by_role("link", name="See the evidence").click()
+        visit.page.wait_for_url("**/evidence*")
+        visit.settle()
+        assert findings(visit.page) == []
+        assert visit.too_wide() == []
+        if act is not None:
+            visit.page.get_by_role("button", name=act).first.click()
+            undo = visit.page.get_by_test_id("stMain").get_by_role("button", name=re.compile("Undo$")).first
+            expect(undo).to_be_visible()
+            visit.settle().page.get_by_role("button", name=act).first.wait_for(state="detached")
+            undo.click()
+            expect(visit.page.get_by_role("button", name=act).first).to_be_visible()
+        visit.settle().come_to("overview", **learner)
+        expect(visit.page.get_by_text(f"All {len(_ACTS)}, with the evidence")).to_be_visible()
+    assert visit.complaints == []
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, True), pytest.param(400, False, marks=pytest.mark.long)])

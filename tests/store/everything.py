@@ -825,6 +825,8 @@ def read(context: Context) -> None:
     for words in ("r small", "session", "other"):
         queries.search(context, words)
     queries.preview_undo(context, "import-1")
+    queries.preview_left_out(context, "sums")
+    queries.runs_without_tokens(context, View(since_ms=0))
     queries.preview_settings(context, {"k": 3})
     for metric in queries.METRICS:
         for window in queries.WINDOWS:

@@ -224,7 +224,7 @@ def paid_wrong(snapshot: Snapshot) -> tuple[PaidWrong, ...]:
     for number, name in sorted(names.items(), key=lambda one: one[1]):
         scale = declared.get(number, Scale())
         rows = of_environment(columns, name, scale, EpisodeFilter(environment=name))
-        if len(rows) >= MIN_EPISODES:
+        if len(rows) >= MIN_EPISODES and scale.base != "none":
             examined.append((name, rows, scale, number in declared))
             checks.append(partial(hacked, snapshot, number, scale))
     problems: list[PaidWrong] = []

@@ -177,8 +177,9 @@ def _name_code(names: tuple[str, ...], name: str) -> int:
 
 
 def reached_by(columns: EpisodeColumns, scale: Scale) -> Floats:
-    """Return the reward that decides success, per episode; NaN for an unpaid one."""
-    return columns.total if scale.base == "total" else columns.final
+    """Return the reward that decides success, per episode; NaN for an unpaid one, or one that is left out."""
+    reached = scale.reached(columns.total, columns.final)
+    return np.full(len(columns.total), np.nan) if reached is None else reached
 
 
 def summed(columns: EpisodeColumns, scale: Scale) -> RewardSummary:

@@ -15,6 +15,7 @@ from core.flows.batch import check_lines
 from core.flows.context import Context, unknown_arm
 from core.flows.corrections import RepairScope, ResetScope, redo_in, undo_in
 from core.flows.credit import credit_in
+from core.flows.episode import declare_in
 from core.flows.evaluate import evaluated, order_of
 from core.flows.learn import OrderFacts, known_of, run_of_order
 from core.flows.queries.chances import simulated
@@ -25,6 +26,7 @@ from core.records.actor import Action
 from core.records.arm import BANDS, MICRO, ArmType, Band
 from core.records.batch import BatchLine, RewardKind
 from core.records.corrections import Target
+from core.records.episode import ScaleOptions
 from core.records.episode_credit import CreditAnswer, CreditRule
 from core.records.evaluation import EvaluationAnswer, EvaluationOutcome, JudgingOptions
 from core.records.evidence import RETRACTED
@@ -411,24 +413,39 @@ class UndoPreview:
     moved: tuple[UndoEffect, ...]
 
 
-def preview_undo(context: Context, act_id: str, *, again: bool = False) -> UndoPreview:
-    """Return the effect of `undo` (``again``: `redo`) of an act; nothing changes.
+def preview_undo(context: Context, *acts: str, again: bool = False) -> UndoPreview:
+    """Return the effect of `undo` (``again``: `redo`) of acts, as one; nothing changes.
 
-    Raises the errors of the act. The act runs and is rolled back, so the preview takes as long as the act.
+    Raises the errors of an act. They run and are rolled back, so the preview takes as long as the acts.
     """
 
+    def act_in(txn: Transaction) -> None:
+        for act in dict.fromkeys(acts):
+            (redo_in if again else undo_in)(txn, context.actor, act)
+
+    return _state_moved(context, "undo_own", act_in, acts[0], again=again)
+
+
+def preview_left_out(context: Context, environment: str) -> UndoPreview:
+    """Return the effect of leaving the episodes of an environment out of averages and credit; nothing changes."""
+    left_out = ScaleOptions(base="none")
+    return _state_moved(
+        context, "settings", lambda txn: declare_in(txn, environment, left_out), environment, again=False
+    )
+
+
+def _state_moved(
+    context: Context, action: Action, act_in: Callable[[Transaction], object], act: str, *, again: bool
+) -> UndoPreview:
     def work(txn: Transaction) -> tuple[_State, _State]:
         before = _state(txn)
-        if again:
-            redo_in(txn, context.actor, act_id)
-        else:
-            undo_in(txn, context.actor, act_id)
+        act_in(txn)
         return before, _state(txn)
 
-    before, after = context.rehearse("undo_own", work)
+    before, after = context.rehearse(action, work)
     moved = _undo_effects(before.columns, after.columns)
     return UndoPreview(
-        act=act_id,
+        act=act,
         again=again,
         n_runs=(before.n_runs, after.n_runs),
         n_arms=(len(before.columns), len(after.columns)),

@@ -30,6 +30,7 @@ from core.store.reads.log import after_of, marked_runs
 from core.store.reads.run_pages import (
     changed_runs,
     looked_up,
+    newest_without_tokens,
     page_of,
     run_page,
     runs_counted,
@@ -113,6 +114,13 @@ def listed_sessions(
         rows = session_rows(snapshot, view, limit=limit, after=after)
         last = SessionCursor(rows[-1].last_ms, rows[-1].session) if len(rows) == limit else None
         return SessionPage(rows, last)
+
+
+def runs_without_tokens(context: Context, view: View) -> tuple[RunRow, ...]:
+    """Return the newest baseline and selected runs of a view that do not say their tokens."""
+    with context.reading() as snapshot:
+        compared = RunFilter(classes=("baseline", "selected"))
+        return newest_without_tokens(snapshot, compared, view, limit=PAGE_RUNS)
 
 
 def sessions_in(context: Context, view: View, *, limit: int = SESSIONS) -> tuple[SessionRow, ...]:

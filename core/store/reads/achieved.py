@@ -138,7 +138,9 @@ def _paid(
     episodes: dict[int, list[float]] = defaultdict(list)
     for run_no, environment_no, total, final, episode_no, at_ms in rows:
         scale = scales.get(environment_no)
-        reached = final if scale is not None and scale.base == "final" else total
+        reached = total if scale is None else scale.reached(total, final)
+        if scale is not None and scale.base == "none":  # left out, with what its source states
+            of_source.pop(run_no, None)
         value = None if reached is None else paid(Decimal(reached), scale)
         if value is not None and _known(until, run_no, ends.get(episode_no, at_ms)):
             episodes[run_no].append(value)

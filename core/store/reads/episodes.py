@@ -356,10 +356,11 @@ def _fits(episode_filter: EpisodeFilter, scale: Scale) -> Fits:
     ]
     conditions = "".join(f" AND {name} = ?" for name, _ in named)
     values: list[Any] = [value for _, value in named]
+    reached = scale.reached("total", "final") or "CAST(NULL AS double precision)"
     outcomes: dict[EpisodeOutcome, tuple[str, list[float]]] = {
-        "success": (f"{scale.base} > ?", [scale.threshold]),
-        "no_success": (f"{scale.base} <= ?", [scale.threshold]),
-        "unpaid": (f"{scale.base} IS NULL AND finished < ?", [BROKEN]),
+        "success": (f"{reached} > ?", [scale.threshold]),
+        "no_success": (f"{reached} <= ?", [scale.threshold]),
+        "unpaid": (f"{reached} IS NULL AND finished < ?", [BROKEN]),
         "broken": ("finished = ?", [BROKEN]),
         "unfinished": ("finished = 0", []),
     }
@@ -377,7 +378,7 @@ def _row(
 ) -> EpisodeRow:
     at_ms, number, uid, task, model, split, status, n_steps, total, final, _ = row
     scale = declared or Scale()
-    reached = total if scale.base == "total" else final
+    reached: float | None = scale.reached(total, final)
     is_known = reached is not None and (declared is not None or scale.normalised(reached) is not None)
     return EpisodeRow(
         place=EpisodeCursor(at_ms, number),
@@ -391,7 +392,7 @@ def _row(
         total=total,
         final=final,
         base=scale.base,
-        success=reached > scale.threshold if is_known else None,
+        success=reached > scale.threshold if reached is not None and is_known else None,
         running=None if n_steps > LINE_STEPS else lines.get(number, ()),
     )
 

@@ -139,6 +139,15 @@ def newest_unassigned(snapshot: Snapshot, run_filter: RunFilter, *, limit: int) 
     return tuple(islice((run_no for _, run_no, fits in looked_at if fits), limit))
 
 
+def newest_without_tokens(
+    snapshot: Snapshot, run_filter: RunFilter, view: View, *, limit: int
+) -> tuple[RunRow, ...]:
+    """Return the newest matching runs that do not say their tokens, newest first."""
+    unless = (f" AND bucket = {UNKNOWN}", " AND tokens IS NULL")
+    rows = _candidates(snapshot, run_filter, view, None, "older", unless=unless)
+    return rows_of(snapshot, list(islice((run_no for _, run_no, fits in rows if fits), limit)))
+
+
 def run_numbers(
     snapshot: Snapshot, run_filter: RunFilter, view: View, direction: Direction, *, at_most: int
 ) -> Iterator[tuple[int, int | None]]:

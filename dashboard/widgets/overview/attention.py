@@ -22,55 +22,22 @@ from core.maths.statistics.change import (
     TOGETHER_DAYS,
     WINDOW_DAYS,
 )
-from core.maths.statistics.overview import Attention, AttentionKind, FigureName, Overview
+from core.maths.statistics.overview import Attention, FigureName, Overview
 from core.records.arm import MICRO
 from core.records.times import instant
-from dashboard import actions, pages, queries, wording
-from dashboard.figures.densities import MAX_CHOSEN
+from dashboard import pages, queries, wording
 from dashboard.figures.saving import spark
 from dashboard.figures.theme import StateMark
-from dashboard.pages import Page
 from dashboard.reading import reading
 from dashboard.sentences import gain as gain_sentences
 from dashboard.sentences import money as money_sentences
 from dashboard.sentences import overview as sentences
 from dashboard.widgets import address
+from dashboard.widgets.evidence import CHANGES
 from dashboard.widgets.fields import lazy_popover
 from dashboard.widgets.parts import both_ends, how_it_is_computed, link, muted, sign, small
-from dashboard.widgets.results import result
-from dashboard.wording import Markdown, Words
+from dashboard.wording import Words
 
-PAGE_OF: Final[dict[AttentionKind, Page]] = {
-    "poisoned": pages.EVIDENCE,
-    "drifting": pages.EVIDENCE,
-    "rival": pages.POSTERIORS,
-    "rising": pages.POSTERIORS,
-    "fell_together": pages.POSTERIORS,
-    "new_model": pages.POSTERIORS,
-    "mix_changed": pages.POSTERIORS,
-    "never_referenced": pages.POSTERIORS,
-    "silent": pages.DATA,
-    "feed_silent": pages.DATA,
-    "rejected_lines": pages.DATA,
-    "raters_part": pages.EVALUATIONS,
-    "rewards_apart": pages.ARM,
-    "reward_burst": pages.ARM,
-    "queue_overdue": pages.REVIEW,
-    "experiment_harms": pages.TRIALS,
-    "reward_hacked": pages.ENVIRONMENT,
-    "success_fell": pages.ENVIRONMENT,
-    "costs_more": pages.SAVINGS,
-    "part_costs_more": pages.SAVINGS,
-    "savings_not_proven": pages.SAVINGS,
-    "no_baseline_runs": pages.SAVINGS,
-    "baseline_share_off": pages.SAVINGS,
-    "stale_arms": pages.POSTERIORS,
-    "under_explored": pages.CONFIDENCE,
-    "unknown_usage": pages.SAVINGS,
-    "uncompared": pages.SAVINGS,
-    "passive": pages.SETTINGS,
-}
-"""Page with the details or the remedy of each claim."""
 _SHAPES: Final[dict[StateMark, Words]] = {"good": Words("✓"), "open": Words("!"), "bad": Words("×")}
 _ROWS: Final = 3
 """Rows that fit on the first screen; the others are folded."""
@@ -111,7 +78,6 @@ def head() -> None:
 def rows(overview: Overview) -> None:
     """Draw the gravest claims with their links; behind them all claims with their evidence, the gravest first."""
     with st.container(border=True, gap="xsmall"):
-        result(actions.UNDO_THEM)
         if not overview.attention:
             at = overview.data_end_ms
             checked = "" if at is None else f" Checked {wording.day(at)}, {instant(at):%H:%M} UTC."
@@ -137,46 +103,15 @@ def _row(item: Attention, key: str, *, has_evidence: bool) -> None:
         st.markdown(sign(item.severity), width="content")
         evidence = f"  \n{small(claim.evidence)}" if has_evidence else ""
         st.markdown(f"**{claim.claim}**{evidence}", width="stretch")
-        _links(item, claim.label, key)
+        link(pages.EVIDENCE, "See the evidence", **finding_address(item))
 
 
-def _evidence(item: Attention) -> dict[str, str | list[str]]:
-    since_ms = None if item.evidence is None else item.evidence.since_ms
-    return address.evidence(item.arms[:MAX_EVIDENCE_ARMS], since_ms)
-
-
-def _links(item: Attention, words: Markdown, row: str) -> None:
-    """Return the links of a row: to the page with its details, and for poison also to the repair."""
-    page, shown = PAGE_OF[item.kind], item.arms[:MAX_CHOSEN]
-    if item.kind == "poisoned":
-        with st.container(width="content", gap=None):
-            link(pages.EVIDENCE, "See the evidence", **_evidence(item))
-    elif item.manual is not None:
-        with st.container(width="content", gap=None):
-            link(pages.ARM, words, **{address.ARM: item.arms[0]})
-            if reading().may("undo"):
-                st.button(
-                    "Undo them",
-                    type="tertiary",
-                    key=f"undo {row}",
-                    on_click=actions.take_back_all,
-                    args=(item.manual.acts,),
-                )
-    elif item.kind == "drifting" and item.evidence is not None:
-        link(pages.EVIDENCE, "See the evidence", **_evidence(item))
-    elif item.kind in {"rival", "rising"} and item.count == 1:
-        link(pages.ARM, words, **{address.ARM: item.arms[0]})
-    elif item.harm is not None:
-        link(page, words, **{address.TRIAL: item.harm.experiment})
-    elif item.paid is not None:
-        link(page, words, **{address.ENVIRONMENT: item.paid.environment})
-    elif page == pages.POSTERIORS:
-        link(pages.POSTERIORS, words, **{address.POSTERIORS_ARMS: shown} if shown else {})
-    elif item.overdue:
-        if reading().may(pages.REVIEW.needs):
-            link(page, words, **{address.REVIEW_QUEUE: item.overdue[0].queue})
-    elif not reading().presenting or page.is_presented:
-        link(page, words)
+def finding_address(item: Attention) -> dict[str, str | list[str]]:
+    """Return the parameters of the page of evidence that show a row."""
+    if item.kind in CHANGES:
+        changed = address.evidence(item.arms[:MAX_EVIDENCE_ARMS], item.began_ms)
+        return {address.FINDING: item.kind, **changed}
+    return {address.FINDING: item.kind, address.FINDING_OF: list(item.about[:1])}
 
 
 def states(overview: Overview) -> None:

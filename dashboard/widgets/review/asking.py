@@ -241,8 +241,8 @@ def _done() -> None:
 
 def _take_back(acts: tuple[str, ...]) -> None:
     def act() -> Flash:
-        n = reviews.take_back(acts)
+        answer = reviews.take_back(acts)
         st.session_state.pop(_DONE, None)
-        return Flash(text=f"{wording.things(n, 'judgement')} taken back.")
+        return Flash(text=f"{wording.things(answer.count, 'judgement')} taken back.", act=answer.id)
 
     actions.tried("Nothing was taken back.", act, at="many")

@@ -257,7 +257,9 @@ def _several(rows: Sequence[MyJudgement]) -> None:
 
 def _take_back(acts: Sequence[str]) -> None:
     def act() -> Flash:
-        return Flash(text=f"{reviews.take_back(acts)} taken back. What they judged is open again.")
+        answer = reviews.take_back(acts)
+        n = wording.count(answer.count)
+        return Flash(text=f"{n} taken back. What they judged is open again.", act=answer.id)
 
     actions.tried("Nothing was taken back.", act, at=_HERE)
 

@@ -102,6 +102,24 @@ class Attention:
     cause: Cause | None = None
     feeds: tuple[SilentFeed, ...] = ()
 
+    @property
+    def about(self) -> tuple[str, ...]:
+        """Names by which an alert or an address finds it among rows of its kind; arms that changed need none."""
+        if self.manual is not None:
+            return (f"{self.manual.actor} {self.arms[0]}",)
+        named = [self.harm and self.harm.experiment, self.paid and self.paid.environment]
+        named += [self.evidence and self.evidence.type, *(queue.queue for queue in self.overdue)]
+        return (*filter(None, named), *(f"{feed.kind} {feed.name}" for feed in self.feeds))
+
+    @property
+    def began_ms(self) -> int | None:
+        """Time at which arms began to change (UTC)."""
+        return (
+            self.since_ms
+            if self.evidence is None or self.evidence.since_ms is None
+            else self.evidence.since_ms
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class PaidWrong:
@@ -197,11 +215,13 @@ def attention(
 
     Of arms it says what `core.maths.statistics.judgement` judges them to be.
     """
-    included = columns.inclusions if recent is None else recent
+    included = (columns.inclusions if recent is None else recent).copy()
     changed = happened.changes.among(columns.places)
     end_ms = data_end_ms(columns, usage) if happened.end_ms is None else happened.end_ms
     ledger = LedgerSums.none(len(columns)) if happened.ledger is None else happened.ledger
-    never = never_referenced(columns, ledger) if happened.never is None else happened.never
+    never = (never_referenced(columns, ledger) if happened.never is None else happened.never).copy()
+    for carried in (included, never):  # what no prompt has any more is neither stale nor in vain
+        carried[seed_places(columns.keys, settings.left_out)] = 0
     alarmed = alarms(columns, changed, stale_arms(columns, included, end_ms), never)
     candidates = [
         *_about_poison(changed),
