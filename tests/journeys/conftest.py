@@ -12,12 +12,13 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
-from core.demo.build import build
+from core.demo import build
+from core.settings import database_at
 from tests.chromium import find_chromium
-from tests.engine import running
+from tests.engine import address_of, running
 from tests.journeys import provider
 from tests.journeys.node_provider import installed as install_node_provider
-from tests.journeys.server import Served, armscope, serving
+from tests.journeys.server import Served, serving
 from tests.journeys.visit import Visit
 from tests.journeys.world import ARMS, episode_lines, run_lines
 
@@ -91,15 +92,6 @@ def chromium() -> Iterator[Browser]:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A dashboard on seven arms in forty runs, for journeys that change nothing."""
     with serving(tmp_path_factory.mktemp("served"), lines()) as server:
-        yield server
-
-
-@pytest.fixture(scope="package")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A dashboard on the made-up world, where something needs a look."""
-    folder = tmp_path_factory.mktemp("demo")
-    armscope(folder / "journey.db", "demo", "--build-only")
-    with serving(folder) as server:
         yield server
 
 
@@ -214,6 +206,6 @@ def node_provider() -> None:
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A dashboard on the made-up world, where something needs a look."""
     folder = tmp_path_factory.mktemp("demo")
-    build(folder / "journey.db")
+    build(database_at(address_of(folder / "journey.db")))
     with serving(folder) as server:
         yield server

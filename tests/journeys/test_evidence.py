@@ -22,6 +22,16 @@ pytestmark = pytest.mark.browser
 _SKILL = "skill:review:main"
 _TOOLS = tuple(arm for arm in ARMS if arm.startswith("tool:"))
 _RESET = "skills (1) → Beta(1, 1)"
+_ACTS: Final = {
+    "files look poisoned": "Take back ",
+    "looks hacked": "Leave its episodes out",
+    "is drifting": "Start this belief at ",
+    "are stale": "Exclude these arms",
+    "with the other raters": "Take back ",
+    "fewer than 5 pulls": None,
+    "without known tokens": None,
+}
+"""What the demo names, and the act on the page of each."""
 
 
 @pytest.fixture(scope="module")
@@ -77,18 +87,6 @@ def test_from_the_overview_to_the_repair_and_back(
     assert sick_served.is_sound()
 
 
-_ACTS: Final = {
-    "files look poisoned": "Take back ",
-    "looks hacked": "Leave its episodes out",
-    "is drifting": "Start this belief at ",
-    "are stale": "Exclude these arms",
-    "with the other raters": "Take back ",
-    "fewer than 5 pulls": None,
-    "without known tokens": None,
-}
-"""What the demo names, and the act on the page of each."""
-
-
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), pytest.param(400, True, marks=pytest.mark.long)])
 def test_every_finding_of_the_demo_leads_to_its_act_and_back(
     come: Come, demo: Served, width: int, dark: bool
@@ -101,6 +99,7 @@ def test_every_finding_of_the_demo_leads_to_its_act_and_back(
         row.get_by_role("link", name="See the evidence").click()
         visit.page.wait_for_url("**/evidence*")
         visit.settle()
+        expect(visit.page.get_by_test_id("stToast")).to_have_count(0)
         assert findings(visit.page) == []
         assert visit.too_wide() == []
         if act is not None:
