@@ -443,15 +443,17 @@ def take_back(act_id: str, *, again: bool = False, at: str = "") -> None:
     tried("Nothing was done again." if again else "Nothing was undone.", act, at=at)
 
 
-def take_back_all(acts: Sequence[str]) -> None:
-    """Undo several acts as one: all or none."""
+def take_back_all(acts: Sequence[str], *, at: str = UNDO_THEM, forget: str = "") -> None:
+    """Undo several acts as one, all or none, and ``forget`` a key of the session."""
 
     def act() -> Flash:
         answer = undo_all(reading().context, acts)
+        if forget:
+            del st.session_state[forget]
         n = wording.things(answer.count, "act")
         return Flash(text=f"{n} undone. The record stays, their effect is gone.", act=answer.id)
 
-    tried("Nothing was undone.", act, at=UNDO_THEM)
+    tried("Nothing was undone.", act, at=at)
 
 
 def page_has_reloaded() -> None:

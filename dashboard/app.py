@@ -105,7 +105,7 @@ def _arrived() -> tuple[Context, Frame, str]:
             raise
     else:
         if learner == first.learner:
-            return under_own_name(mine), first, unspoken(mine)
+            return under_own_name(mine.of(learner)), first, unspoken(mine)
     there = context_of(learner)
     return under_own_name(there), queries.frame_of(there), unspoken(mine)
 

@@ -51,7 +51,6 @@ requeue: Final = acted(review.requeue)
 skip_item: Final = acted(review.skip_item)
 keep_draft: Final = acted(review.keep_draft)
 my_last: Final = uncached(review.my_last)
-take_back: Final = acted(review.take_back)
 
 judge_batch: Final = acted(review.judge_batch)
 next_pair: Final = uncached(choose.next_pair)

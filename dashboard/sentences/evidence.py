@@ -16,68 +16,52 @@ from dashboard.sentences.settings import NEW_POLICY
 from dashboard.wording import Markdown, Words
 
 _REAL: Final = Words(
-    "Then what came before misleads, and the belief can start at that time. Or leave it as it is."
+    "**It may be real.** Then what came before misleads, and beliefs can start then. Or leave it."
 )
 _MORE_RUNS: Final = Words("No act here changes it: only more runs can.")
 _REWARDS: Final = Words("Look whether they were meant. All of them can be taken back as one.")
 WHY: Final[Mapping[AttentionKind, Words]] = {
-    "poisoned": Words(
-        "A broken detector sees no use where there is some. Its observations since then can be taken back."
-    ),
-    "drifting": f"**It may be real**: the work or the arm changed. {_REAL}",
-    "rising": f"**It may be real**: the work or the arm changed. {_REAL}",
-    "fell_together": f"**It may be real**: the work or the agent changed for all of them. {_REAL}",
-    "new_model": f"**It may be real**: the new model uses other arms. {_REAL}",
+    "poisoned": Words("A broken detector sees no use where there is some. What it gave can be taken back."),
+    **dict.fromkeys(("drifting", "rising", "fell_together", "new_model"), _REAL),
     "mix_changed": Words(
-        "No act fits: within each model and channel nothing changed. Choose one of them in the row above to see it."
+        "No act fits: within each model and channel, which the row above filters, nothing changed."
     ),
     "rival": Words("The newer arm takes its work. If one of them is enough, exclude this one."),
     "never_referenced": Words(
         "Runs carried them and none used them. Exclude them, or leave them for rare work."
     ),
     "stale_arms": Words(
-        "Their earlier use keeps them in prompts; no observed run carries them now. Exclude what is not needed."
+        "Earlier use keeps them in prompts; no observed run carries them. Exclude the needless."
     ),
-    "under_explored": Words(
-        "No act is needed: the next selected runs try them first. Arms of imported runs wait for runs that use them."
-    ),
-    "silent": Words(
-        "No act here brings runs back. Look whether the agent still runs, and whether its import does."
-    ),
-    "feed_silent": Words(
-        "No act here brings it back. Look whether it was switched off, or whether its import fails."
-    ),
+    "under_explored": Words("No act is needed: the next selected runs try them first."),
+    "silent": Words("No act here brings runs back. Look whether the agent and its import still run."),
+    "feed_silent": Words("No act here brings it back. Look whether it was switched off or its import fails."),
     "rejected_lines": Words(
-        "No act fits here. Repair the lines in their file and import it again: known runs count once."
+        "No act fits. Repair the lines in their file and import it again: runs count once."
     ),
     "raters_part": Words(
-        "Read where they differ. If this rater is off, take back the evaluations by one rubric; the others stay."
+        "Read where they differ. If this rater is off, take back the evaluations by one rubric."
     ),
-    "rewards_apart": _REWARDS,
-    "reward_burst": _REWARDS,
+    **dict.fromkeys(("rewards_apart", "reward_burst"), _REWARDS),
     "queue_overdue": Words("No act here does it: the items wait to be judged, in their queue."),
     "experiment_harms": Words("The experiment assigns no more sessions. Decide about its arm."),
     "reward_hacked": Words(
-        "The agent is paid for what is no success. Until the environment is repaired, leave its episodes out."
+        "The agent is paid for what is no success. Leave its episodes out until that is repaired."
     ),
     "success_fell": Words(
-        "No act fits: the episodes are what they are. Compare the models and tasks before and after."
+        "No act fits: the episodes are what they are. Compare the models and tasks of both times."
     ),
-    "costs_more": Words(
-        "While the learner is passive, every arm is in and nothing is learned. You can undo it."
-    ),
-    "part_costs_more": Words(
-        "No act fits: all models and channels share one policy. Look which arms the part needs."
-    ),
+    "costs_more": Words("While the learner is passive, every arm is in and nothing is learned."),
+    "part_costs_more": Words("No act fits: all share one policy. Look which arms the part needs."),
     "savings_not_proven": _MORE_RUNS,
     "no_baseline_runs": Words(
-        "No act makes them at once: they come with a baseline rate above 0, in runs that ask armscope."
+        "No act makes them at once: they need a baseline rate above 0, and runs that ask armscope."
     ),
     "baseline_share_off": Words(
-        "No act fits: the share is what runs reported. Look whether some runs skip armscope's answer."
+        "No act fits: runs reported this share. Look whether some skip armscope’s answer."
     ),
     "unknown_usage": Words(
-        "Past runs can't be filled in here. This line in your agent records the tokens of the next ones:"
+        "Past runs can’t be filled in. This line in your agent records the tokens of the next:"
     ),
     "uncompared": Words("No act fits: they wait for baseline runs of their model, channel and rate."),
     "passive": Words("Nothing is learned and every arm is in, until the learner is active."),

@@ -16,7 +16,6 @@ from streamlit.testing.v1 import AppTest
 
 from core.flows import queries
 from core.flows.context import Context, utc_now_ms
-from core.flows.evaluate import evaluate
 from core.flows.experiments import start_experiment
 from core.flows.importing.files import import_files
 from core.flows.learn import record, record_all, reward_all
@@ -24,7 +23,6 @@ from core.flows.queues import add_queue
 from core.flows.settings import change
 from core.maths.statistics.overview import AttentionKind
 from core.records.actor import Actor
-from core.records.evaluation import EvaluationOutcome
 from core.records.observation import RewardOrder
 from core.records.run import Run, RunClass
 from core.records.times import DAY_MS, HOUR_MS
@@ -38,6 +36,7 @@ from tests.dashboard.test_episodes_pages import attempt, hacked, tell
 from tests.dashboard.test_overview_page import FILES, SEARCH, sick
 from tests.dashboard.worlds import NOON_MS, context_at
 from tests.flows.test_changes import left_out, searched
+from tests.flows.test_evaluations_read import panel
 from tests.flows.test_experiments import ARM, Clock, always, live
 from tests.flows.test_sources import month as rewarded
 from tests.worlds import START_MS, a_run, lines_file, run_line
@@ -52,24 +51,14 @@ def broken(path: Path) -> Context:
     """Poison and a drift, arms of old and in vain, a new one, a queue, a burst of rewards and a bad line."""
     context = sick(path)
     for n in range(30):
-        for days, arms, calls in (
-            (20, ("old",), ("old",)),
-            (1, ("old",), ()),
-            (1, ("busy", "idle"), ("busy",)),
-        ):
+        for days, arms, calls in ((20, ["old"], ["old"]), (1, ["old"], []), (1, ["busy", "idle"], ["busy"])):
             record(context, a_run(f"{days} {arms} {n}", arms, calls, at_ms=NOON_MS - days * DAY_MS + n))
     record(context, a_run("new", ("new",), at_ms=NOON_MS))
     add_queue(context, "late", due_days=0)
     at_noon = replace(context, clock=lambda: NOON_MS, actor=OPERATOR)
     reward_all(at_noon, [RewardOrder(arm="tool:fs:Read", value=0.0)] * 60)
-    import_files(
-        context,
-        [
-            lines_file(
-                path.with_name("bad.jsonl"), run_line("good", ended_at_ms=NOON_MS), {"kind": "run", "uid": 3}
-            )
-        ],
-    )
+    lines = run_line("good", ended_at_ms=NOON_MS), {"kind": "run", "uid": 3}
+    import_files(context, [lines_file(path.with_name("bad.jsonl"), *lines)])
     return context
 
 
@@ -82,27 +71,9 @@ def runs_of(path: Path, runs: Iterable[Run]) -> Context:
 def month(path: Path, name: str, n_days: int, seed: int) -> Context:
     """Days of a planted month, the last of which ends today."""
     later_ms = (utc_now_ms() // DAY_MS - n_days) * DAY_MS - FIRST_MS
-    days = Played(PLANTED[name], seed).days(n_days)
-    return runs_of(
-        path,
-        (
-            msgspec.structs.replace(run, ended_at_ms=(run.ended_at_ms or 0) + later_ms)
-            for day in days
-            for run in day
-        ),
-    )
-
-
-def panel(path: Path) -> Context:
-    """Sixty runs judged by three raters who are right nine times in ten, and by one who waves all through."""
-    rng, context = np.random.default_rng(11), runs_of(path, [a_run(f"r{number}") for number in range(60)])
-    for number in range(60):
-        good = rng.random() < 0.55
-        for rater in ("mara", "kim", "bob", "lee"):
-            is_good = rater == "lee" or good == (rng.random() < 0.9)
-            outcome: EvaluationOutcome = "success" if is_good else "failure"
-            evaluate(context, f"r{number}", outcome, rater=rater, rubric="v1")
-    return context
+    runs = [run for day in Played(PLANTED[name], seed).days(n_days) for run in day]
+    later = [msgspec.structs.replace(run, ended_at_ms=(run.ended_at_ms or 0) + later_ms) for run in runs]
+    return runs_of(path, later)
 
 
 def rejecting(path: Path) -> Context:
@@ -162,7 +133,7 @@ WORLDS: Final[Mapping[str, tuple[Callable[[Path], Context], set[AttentionKind]]]
     "model": (lambda path: month(path, "modelswitch", 54, 34), {"new_model"}),
     "month's end": (lambda path: month(path, "monthend", 28, 41), {"fell_together"}),
     "feed": (lambda path: month(path, "feedstop", 60, 38), {"feed_silent"}),
-    "raters": (panel, {"raters_part"}),
+    "raters": (lambda path: panel(path).context, {"raters_part"}),
     "rejecting": (rejecting, {"rewards_apart"}),
     "harmed": (harmed, {"experiment_harms"}),
     "environments": (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -16,13 +15,11 @@ from streamlit.testing.v1 import AppTest
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.corrections import reset, undo
-from core.flows.learn import record_all, reward, reward_all
+from core.flows.learn import record_all, reward
 from core.flows.queues import add_queue
 from core.flows.settings import change
 from core.maths.statistics.savings import Savings, savings
-from core.records.actor import Actor
 from core.records.arm import Arm
-from core.records.observation import RewardOrder
 from core.records.run import Call, Inventory, Run, RunClass, Usage
 from core.records.run_query import View
 from dashboard import wording
@@ -30,9 +27,8 @@ from dashboard.report import gather, rendered, report
 from dashboard.sentences import gain as gain_sentences
 from dashboard.sentences import savings as sentences
 from dashboard.widgets import address
-from tests.dashboard.conftest import Open, check, press, said, texts, unfold
+from tests.dashboard.conftest import Open, check, said, texts, unfold
 from tests.dashboard.worlds import NOON_MS, context_at, keys, runs, world
-from tests.worlds import a_run
 from tests.worlds.usage import Counted, usage_of
 
 FILES = ("file:workspace:a.md", "file:workspace:b.md")
@@ -179,17 +175,6 @@ def test_an_overdue_queue_leads_to_its_review(open_page: Open, database: Path) -
     page = open_page()
     assert any("A review queue is overdue" in text for text in texts(page))
     assert any("4 items wait to be judged" in text and "<b>" not in text for text in texts(page))
-
-
-def test_a_burst_of_rewards_names_its_account_and_is_undone_at_once(open_page: Open, database: Path) -> None:
-    context = context_at(database)
-    record_all(context, [a_run(f"r{number}", at_ms=NOON_MS) for number in range(60)])
-    at_noon = replace(context, clock=lambda: NOON_MS, actor=Actor(name="rita", role="operator"))
-    reward_all(at_noon, [RewardOrder(arm="tool:other:b", value=1.0)] * 30)
-    assert any("30 rewards" in text and "rita" in text for text in texts(open_page("overview")))
-    page = press(open_page("evidence", finding="reward_burst"), "Take back 30 rewards")
-    assert all(row.undone for row in queries.rewards(context, limit=99))
-    assert any("30 acts undone" in text for text in texts(page)), "where the click was"
 
 
 def recorded(path: Path, n_runs: int, *classes: RunClass) -> Context:

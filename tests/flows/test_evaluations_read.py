@@ -333,10 +333,10 @@ def test_layers_are_listed_with_their_heads_and_bare_ones_apart(tmp_path: Path) 
     assert EXECUTION not in {one.uid for one in seen.bare}
 
 
-def panel(folder: Path, *, careless: bool) -> World:
+def panel(path: Path, *, careless: bool = True) -> World:
     """Sixty runs judged by three people and a model, right nine times in ten, or by one who waves all through."""
     rng = np.random.default_rng(11)
-    context = context_at(folder / "panel.db")
+    context = context_at(path)
     record_all(context, [a_run(f"r{number}") for number in range(60)])
     orders = []
     for number in range(60):
@@ -352,10 +352,9 @@ def panel(folder: Path, *, careless: bool) -> World:
 
 
 def test_the_overview_names_a_planted_careless_rater_and_nobody_among_equals(tmp_path: Path) -> None:
-    (tmp_path / "equal").mkdir()
     found = [
         one
-        for one in queries.overview(panel(tmp_path, careless=True).context).attention
+        for one in queries.overview(panel(tmp_path / "panel.db").context).attention
         if one.kind == "raters_part"
     ]
     (item,) = found
@@ -363,7 +362,7 @@ def test_the_overview_names_a_planted_careless_rater_and_nobody_among_equals(tmp
     assert item.parting is not None
     assert (item.parting.grader.name, item.parting.parting.way) == ("lee", "more_success")
     assert item.parting.parting.share == 1.0
-    equal = queries.overview(panel(tmp_path / "equal", careless=False).context)
+    equal = queries.overview(panel(tmp_path / "equal.db", careless=False).context)
     assert "raters_part" not in {one.kind for one in equal.attention}
 
 

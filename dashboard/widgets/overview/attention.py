@@ -12,16 +12,6 @@ import numpy as np
 import streamlit as st
 
 from core.flows.queries import MAX_EVIDENCE_ARMS
-from core.maths.statistics.change import (
-    FALSE_ALARM,
-    LEAST_SHARE,
-    MANY,
-    MIN_CHANGE,
-    NEAR_DAYS,
-    NOTHING,
-    TOGETHER_DAYS,
-    WINDOW_DAYS,
-)
 from core.maths.statistics.overview import Attention, FigureName, Overview
 from core.records.arm import MICRO
 from core.records.times import instant
@@ -34,45 +24,20 @@ from dashboard.sentences import money as money_sentences
 from dashboard.sentences import overview as sentences
 from dashboard.widgets import address
 from dashboard.widgets.evidence import CHANGES
-from dashboard.widgets.fields import lazy_popover
 from dashboard.widgets.parts import both_ends, how_it_is_computed, link, muted, sign, small
 from dashboard.wording import Words
 
 _SHAPES: Final[dict[StateMark, Words]] = {"good": Words("✓"), "open": Words("!"), "bad": Words("×")}
 _ROWS: Final = 3
 """Rows that fit on the first screen; the others are folded."""
-_HOW: Final = (
-    "**Arms that changed** are looked for at the beginning of each of the last "
-    f"{WINDOW_DAYS} days, against all earlier observations of the arm’s epoch. Only what the detector saw counts. "
-    "What people and graders gave does not. Whole sessions are shuffled, because runs of one session resemble "
-    "each other. This is done within each model and channel, so another mix of these is no change. All tests "
-    f"together name an arm by mistake in at most {FALSE_ALARM:.0%} of looks, however the arms depend on each other; "
-    "what all runs of one day share is allowed for, but not promised. Changes of less than "
-    f"{MIN_CHANGE:g} are not named. Where an arm joined the prompt within {NEAR_DAYS} days of a fall, runs with it "
-    "and runs that our own draws left it out of are compared. Without these both possibilities are named. "
-    "Arms of one type that fell to a mean of at most "
-    f"{NOTHING:g} within {TOGETHER_DAYS} days of one another look poisoned: a broken detector does that. So do most "
-    "arms of one type that fell by one factor, to half or less, while others did not. Where arms of other types "
-    "changed on that day too, the work or the agent may have changed, and the arms share a row. "
-    f"Other arms that changed within these days share one row from {MANY} on. A fall that is over is not named. "
-    "Nor is one that came and went a month before.\n\n"
-    "**Where an arm changed only in all runs together**, the row names the share of a channel or model that moved, "
-    f"or the new model. The share must move by {LEAST_SHARE:.0%} of the runs.\n\n"
-    "**A channel, model, source or importer is silent** where so few runs would come in one look of a thousand. "
-    "The expected count is by day of the week, from its last eight weeks (negative binomial). The silence is also "
-    "three days or more, and twice its longest pause. All runs together are silent after a week, or after twice the "
-    "longest pause, of which at most 30 days count."
-)
 _LAST_DAYS: Final = 60
 
 
 def head() -> None:
-    """Draw the section's head, with how claims about arms are found behind a button."""
+    """Draw the section's head, with the way to how claims about arms are found."""
     with both_ends():
         st.header("Needs attention", anchor=False, width="content")
-        behind = lazy_popover("How it is found", key="how found")
-        if behind is not None:
-            behind.markdown(_HOW)
+        how_it_is_computed("savings", "how-changes-are-found")
 
 
 def rows(overview: Overview) -> None:

@@ -234,15 +234,7 @@ def _done() -> None:
         f"Take {wording.things(len(acts), 'judgement')} back",
         icon=":material/undo:",
         key=f"{_NAME} undo {acts[0]}",
-        on_click=_take_back,
+        on_click=actions.take_back_all,
         args=(acts,),
+        kwargs={"at": "many", "forget": _DONE},
     )
-
-
-def _take_back(acts: tuple[str, ...]) -> None:
-    def act() -> Flash:
-        answer = reviews.take_back(acts)
-        st.session_state.pop(_DONE, None)
-        return Flash(text=f"{wording.things(answer.count, 'judgement')} taken back.", act=answer.id)
-
-    actions.tried("Nothing was taken back.", act, at="many")

@@ -249,19 +249,11 @@ def _several(rows: Sequence[MyJudgement]) -> None:
     st.button(
         "Take all of these back",
         key="review take back all",
-        on_click=_take_back,
+        on_click=actions.take_back_all,
         args=([one.id for one in rows[:many]],),
+        kwargs={"at": _HERE},
     )
     result(_HERE)
-
-
-def _take_back(acts: Sequence[str]) -> None:
-    def act() -> Flash:
-        answer = reviews.take_back(acts)
-        n = wording.count(answer.count)
-        return Flash(text=f"{n} taken back. What they judged is open again.", act=answer.id)
-
-    actions.tried("Nothing was taken back.", act, at=_HERE)
 
 
 def browsers() -> None:
