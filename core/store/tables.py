@@ -115,15 +115,13 @@ def _key(name: str) -> Column[int]:
     return Column(name, BigInteger, primary_key=True, autoincrement=False, nullable=False)
 
 
+def _text_key(name: str) -> Column[str]:
+    return Column(name, Text, primary_key=True, nullable=False)
+
+
 def _learner() -> Column[int]:
-    return Column(
-        "learner_id",
-        Integer,
-        ForeignKey("learner.learner_id"),
-        primary_key=True,
-        autoincrement=False,
-        nullable=False,
-    )
+    owner = ForeignKey("learner.learner_id")
+    return Column("learner_id", Integer, owner, primary_key=True, autoincrement=False, nullable=False)
 
 
 def _bulk_learner() -> Column[int]:
@@ -194,6 +192,10 @@ def _maybe_text(name: str) -> Column[str]:
 
 def _maybe_float(name: str) -> Column[float]:
     return Column(name, Float, nullable=True)
+
+
+def _bytes(name: str) -> Column[bytes]:
+    return Column(name, LargeBinary, nullable=False)
 
 
 def _maybe_bytes(name: str) -> Column[bytes]:
@@ -275,8 +277,7 @@ learner = Table(
 arm = _small(
     "arm",
     _key("arm_no"),
-    _text("key"),
-    _text("type"),
+    *map(_text, ("key", "type")),
     _maybe_text("label"),  # as `provenance` says
     _maybe_int("token_cost"),
     _int("declared"),  # bits: 1 made on purpose, 2 named by an active import; 0: listed while it is seen
@@ -289,31 +290,18 @@ arm = _small(
 run = _bulk(
     "run",
     _key("run_no"),
-    _text("uid"),
-    _text("format"),
-    _text("unit"),
+    *map(_text, ("uid", "format", "unit")),
     _int("rank"),
     _int("trace"),  # digest of the source's content, at any settings
     _int("digest"),  # digest of everything stored of this version
     _maybe_text("session"),
     _maybe_int("at_ms"),
     _int("naive_time"),
-    _maybe_text("provider"),
-    _maybe_text("model"),
-    _maybe_text("channel"),
-    _text("class"),
-    _text("phase"),
-    _text("status"),
-    _text("outcome"),
-    _maybe_int("tokens"),
-    _maybe_int("input_tokens"),
-    _maybe_int("output_tokens"),
-    _maybe_int("cache_read_tokens"),
-    _maybe_int("cache_write_tokens"),
-    _maybe_int("duration_ms"),
-    _maybe_int("prompt_chars"),
-    _int("n_calls"),
-    _int("n_real_calls"),
+    *map(_maybe_text, ("provider", "model", "channel")),
+    *map(_text, ("class", "phase", "status", "outcome")),
+    *map(_maybe_int, ("tokens", "input_tokens", "output_tokens")),
+    *map(_maybe_int, ("cache_read_tokens", "cache_write_tokens", "duration_ms", "prompt_chars")),
+    *map(_int, ("n_calls", "n_real_calls")),
     _maybe_float("reward"),
     _text("inventory"),
     _maybe_text("not_offered"),
@@ -321,9 +309,7 @@ run = _bulk(
     _int("import_no"),  # 0: recorded directly
     _int("revision"),
     _int("standing"),  # 0: every import that brought it is undone; 2: active, and of a trial
-    _maybe_int(
-        "session_key"
-    ),  # its session as a number that says nothing of it; NULL: no coin decided; -2: assigned
+    _maybe_int("session_key"),  # its session as a number without meaning; NULL: no coin decided; -2: assigned
     _maybe_int("bill_pico"),  # its cost in 10^-12 dollars at the prices of its time; NULL: unknown
     _int("bill_marks", default=0),  # bits of the cost: 1 estimated, 2 at least
     _changed(),
@@ -337,19 +323,16 @@ run = _bulk(
 
 outcome = _bulk(
     "outcome",
-    _key("run_no"),
-    _key("arm_no"),
+    *map(_key, ("run_no", "arm_no")),
     _int("flags"),
     _int("token_cost"),  # -1: unknown
 )
 
 decision = _bulk(
     "decision",
-    _key("run_no"),
-    _key("arm_no"),
+    *map(_key, ("run_no", "arm_no")),
     _text("reason"),
-    _int("rank"),
-    _int("token_cost"),
+    *map(_int, ("rank", "token_cost")),
     _maybe_float("draw"),
     _maybe_int("budget_left"),
     _maybe_float("chance"),
@@ -357,8 +340,7 @@ decision = _bulk(
 
 evidence = _bulk(
     "evidence",
-    _key("run_no"),
-    _key("arm_no"),
+    *map(_key, ("run_no", "arm_no")),
     _text("place"),
     _maybe_text("excerpt"),
     _partial("ix_evidence_load", "arm_no", "run_no", "place", where="place IN ('call', 'typed')"),
@@ -368,15 +350,14 @@ spent = _bulk(
     "spent",  # tokens of a run by model and owner; a run without a row has one: its usage
     _key("run_no"),
     _key("by_sub_agent"),  # 0: the agent, 1: its sub-agents
-    Column("model", Text, primary_key=True, nullable=False),  # '': the run's own
+    _text_key("model"),  # '': the run's own
     *_counted_tokens(),
 )
 
 spent_apart = _bulk(
     "spent_apart",  # tokens and searches that providers bill apart, by tier, region and size of the request
-    _key("run_no"),
-    _key("by_sub_agent"),
-    *(Column(name, Text, primary_key=True, nullable=False) for name in ("model", "tier", "region")),
+    *map(_key, ("run_no", "by_sub_agent")),
+    *map(_text_key, ("model", "tier", "region")),
     _key("context"),  # each request exceeds so many tokens; 0: not known to be long
     *_counted_tokens(),
     _int("searches"),
@@ -394,21 +375,20 @@ history = _bulk(
     "history",  # digests of a run's messages: a run without a row has none on record
     _key("run_no"),
     _int("history_key"),  # of all of its session up to its prompt; 0: without times
-    Column("marks", LargeBinary, nullable=False),  # of each message from its prompt on
+    _bytes("marks"),  # of each message from its prompt on
     _partial("ix_history_key", "history_key", where="history_key <> 0"),
 )
 
 definition = _small(
     "definition",  # versions of arms by set, which many runs share; the key is a digest of the rows
-    _key("set_key"),
-    _key("arm_no"),
+    *map(_key, ("set_key", "arm_no")),
     _text("version"),
     Index("ix_definition_arm", "learner_id", "arm_no"),
 )
 
 provenance = _small(
     "provenance",  # further sources of a fact, beside its own row; see `core.store.provenance`
-    Column("kind", Text, primary_key=True, nullable=False),
+    _text_key("kind"),
     _key("no"),
     _key("import_no"),  # 0: recorded directly
     _int("revision"),
@@ -420,9 +400,8 @@ provenance = _small(
 
 version = _small(
     "version",  # inactive versions of a run
-    _key("run_no"),
-    _key("digest"),
-    Column("payload", LargeBinary, nullable=False),
+    *map(_key, ("run_no", "digest")),
+    _bytes("payload"),
 )
 
 observation = _exchanged(
@@ -430,11 +409,8 @@ observation = _exchanged(
     _text("kind"),
     _int("arm_no"),
     _int("run_no"),  # 0: about no run
-    _int("success_micro"),
-    _int("failure_micro"),
-    _int("pulls"),
-    _text("actor"),
-    _text("reason"),
+    *map(_int, ("success_micro", "failure_micro", "pulls")),
+    *map(_text, ("actor", "reason")),
     _int("at_ms"),
     *_source(),
     _int("evaluation_no", default=0),  # 0: a fact itself; else it follows from that evaluation
@@ -481,7 +457,7 @@ trial = _exchanged(
 
 trial_session = _bulk(
     "trial_session",  # names of sessions of a trial's runs; one that ends with * is how they begin
-    Column("session", Text, primary_key=True, nullable=False),
+    _text_key("session"),
     _key("trial_no"),
     Index("ix_trial_session_trial", "learner_id", "trial_no"),
 )
@@ -518,8 +494,7 @@ adapter = _small(
     "adapter",  # what layers belong to: one agent's work, step by step
     _key("adapter_no"),
     _text("uri"),
-    _maybe_text("name"),
-    _maybe_text("version"),
+    *map(_maybe_text, ("name", "version")),
     UniqueConstraint("learner_id", "uri"),
 )
 
@@ -529,10 +504,7 @@ layer = _small(
     _text("uid"),
     _int("adapter_no"),  # 0: none is known
     _int("layer_index"),  # 1: the adapter's head; 0: unknown
-    _maybe_text("label"),
-    _maybe_text("task"),
-    _maybe_text("type"),
-    _maybe_text("domain"),
+    *map(_maybe_text, ("label", "task", "type", "domain")),
     _text("tags"),  # JSON
     _int("bare"),  # 1: named, and nothing else is known of it
     _int("standing"),
@@ -548,16 +520,14 @@ execution = _small(
     _int("run_no"),  # 0: it is no run's
     _maybe_text("session"),
     _maybe_int("at_ms"),
-    _int("bare"),
-    _int("standing"),
+    *map(_int, ("bare", "standing")),
     UniqueConstraint("learner_id", "uid"),
     _partial("ix_execution_run", "run_no", where="run_no <> 0"),
 )
 
 training_pair = _bulk(
     "training_pair",  # what was asked of a layer in an execution, and what came of it
-    _key("execution_no"),
-    _key("layer_no"),
+    *map(_key, ("execution_no", "layer_no")),
     _int("layer_index"),
     _text("digest"),  # of the instruction, by which answers to the same one are found; '' without one
     _maybe_text("instruction"),  # JSON; NULL: texts were not kept
@@ -586,13 +556,8 @@ rubric = _exchanged(
 
 evaluation = _exchanged(
     "evaluation",  # judgements; 0 and '' mean absent
-    _int("layer_no"),
-    _int("execution_no"),
-    _int("run_no"),
-    _int("arm_no"),
-    _text("rater"),
-    _text("model"),
-    _text("rubric"),
+    *map(_int, ("layer_no", "execution_no", "run_no", "arm_no")),
+    *map(_text, ("rater", "model", "rubric")),
     _int("blank"),  # bits of the three before that were given, and empty: 1, 2, 4
     _text("outcome"),
     _maybe_float("score"),  # as it was given
@@ -620,8 +585,7 @@ evaluation = _exchanged(
 
 credit = _bulk(
     "credit",  # what of an evaluation each arm was to get when it came, before raters share it
-    _key("evaluation_no"),
-    _key("arm_no"),
+    *map(_key, ("evaluation_no", "arm_no")),
     _int("weight_micro"),
 )
 
@@ -635,8 +599,7 @@ judged_in = _bulk(
 
 browser = _exchanged(
     "browser",  # names of browsers that an operator confirmed
-    _text("browser"),
-    _text("named"),
+    *map(_text, ("browser", "named")),
     *_byline(),
     Index("ix_browser_browser", "learner_id", "browser"),
     act="browser",
@@ -648,8 +611,7 @@ choice = _exchanged(
     _int("first_no"),  # executions, in the order they were shown
     _int("second_no"),
     _text("chosen"),  # first, second or equal
-    _text("rater"),
-    _text("rubric"),
+    *map(_text, ("rater", "rubric")),
     _maybe_text("feedback"),
     *_byline(),
     act="choice",
@@ -658,28 +620,24 @@ choice = _exchanged(
 layer_quality = _small(
     "layer_quality",  # what the evaluations that count make of a layer
     _key("layer_no"),
-    _int("retrievals"),
-    _int("successes"),
-    _int("failures"),
-    Column("bonus", Float, nullable=False),
+    *map(_int, ("retrievals", "successes", "failures")),
+    _float("bonus"),
     _int("last_no"),  # the evaluation that says when, by whom and of what it was judged last
 )
 
 model_history = _small(
     "model_history",  # how each model has done at a layer
     _key("layer_no"),
-    Column("model", Text, primary_key=True, nullable=False),
+    _text_key("model"),
     _int("rank"),  # among those that rated the layer, by who came first
-    _int("attempts"),
-    _int("successes"),
+    *map(_int, ("attempts", "successes")),
 )
 
 review_queue = _exchanged(
     "review_queue",  # what is to be judged, by how many, and how
     _text("name"),
     _text("asks"),  # JSON: what it was made from
-    _int("n_reviewers"),
-    _int("blind"),
+    *map(_int, ("n_reviewers", "blind")),
     _text("rubric"),
     _int("control_micro"),  # how often a control item is given instead, in millionths
     _maybe_int("due_ms"),
@@ -689,12 +647,8 @@ review_queue = _exchanged(
 
 review_item = _bulk(
     "review_item",  # numbered in the order they are given out; what state they are in, evaluations say
-    _key("review_queue_no"),
-    _key("item_no"),
-    _int("layer_no"),
-    _int("execution_no"),
-    _int("run_no"),
-    _int("arm_no"),
+    *map(_key, ("review_queue_no", "item_no")),
+    *map(_int, ("layer_no", "execution_no", "run_no", "arm_no")),
     _text("why"),
     _text("control"),  # '': none; else the outcome that is known
     _text("assigned_to"),  # '': anyone
@@ -716,38 +670,33 @@ review_aside = _exchanged(
 
 review_hold = _bulk(
     "review_hold",  # an item that a reviewer holds
-    _key("review_queue_no"),
-    _key("item_no"),
-    Column("actor", Text, primary_key=True, nullable=False),
+    *map(_key, ("review_queue_no", "item_no")),
+    _text_key("actor"),
     _int("until_ms"),  # end of the hold; the item stays open
     _int("repeats"),  # 0; else the evaluation of theirs that they are to repeat, unseen
 )
 
 review_skip = _bulk(
     "review_skip",  # an item that a reviewer put off
-    _key("review_queue_no"),
-    _key("item_no"),
-    Column("actor", Text, primary_key=True, nullable=False),
+    *map(_key, ("review_queue_no", "item_no")),
+    _text_key("actor"),
     _int("later"),  # 1: it comes again, after all others
     _int("at_ms"),
 )
 
 review_draft = _bulk(
     "review_draft",  # input that was not submitted
-    _key("review_queue_no"),
-    _key("item_no"),
-    Column("actor", Text, primary_key=True, nullable=False),
+    *map(_key, ("review_queue_no", "item_no")),
+    _text_key("actor"),
     _text("fields"),  # JSON
     _int("until_ms"),
 )
 
 review_repeat = _bulk(
     "review_repeat",  # two judgements of one item by one person, the second without knowing it
-    _key("review_queue_no"),
-    _key("item_no"),
-    Column("actor", Text, primary_key=True, nullable=False),
-    _int("first_no"),
-    _int("second_no"),
+    *map(_key, ("review_queue_no", "item_no")),
+    _text_key("actor"),
+    *map(_int, ("first_no", "second_no")),
 )
 
 # Offers to an agent's client that wait for its reports. A report makes a run of one: no export has the
@@ -766,8 +715,7 @@ offer = _small(
 
 offer_arm = _bulk(
     "offer_arm",  # arms of its prompt that nothing was observed of, as long as that may come
-    _key("arm_no"),
-    _key("offer_no"),
+    *map(_key, ("arm_no", "offer_no")),
     Index("ix_offer_arm_offer", "learner_id", "offer_no"),
 )
 
@@ -775,7 +723,7 @@ offer_arm = _bulk(
 
 hold = _small(
     "hold",  # a coin and a draw that all requests of a session share until it was idle
-    Column("session", Text, primary_key=True, nullable=False),
+    _text_key("session"),
     _key("began_ms"),
     _int("used_ms"),  # last selection, or end of a run that it was for
     _text("class"),
@@ -790,8 +738,7 @@ hold = _small(
 agent_session = _small(
     "agent_session",  # sessions as clients begin and end them
     _key("agent_session_no"),
-    _text("uid"),
-    _text("name"),
+    *map(_text, ("uid", "name")),
     _int("started_ms"),
     _maybe_int("ended_ms"),
     UniqueConstraint("learner_id", "uid"),
@@ -802,12 +749,11 @@ agent_session = _small(
 
 trace = _small(
     "trace",
-    Column("uid", Text, primary_key=True, nullable=False),
+    _text_key("uid"),
     _text("session"),  # '': none known
     _text("said"),  # why it can't become a run
     _int("is_rooted"),  # whether the span that is around all others is there
-    _int("n_spans"),
-    _int("n_bytes"),
+    *map(_int, ("n_spans", "n_bytes")),
     _int("n_told"),  # spans it had when it last became a run, or could not
     _int("last_ms"),  # when the last of them came
     _partial("ix_trace_due", "last_ms", where="n_told < n_spans"),
@@ -815,9 +761,8 @@ trace = _small(
 
 span = _bulk(
     "span",
-    Column("trace", Text, primary_key=True, nullable=False),
-    Column("uid", Text, primary_key=True, nullable=False),
-    Column("content", LargeBinary, nullable=False),  # what of it is read, packed
+    *map(_text_key, ("trace", "uid")),
+    _bytes("content"),  # what of it is read, packed
 )
 
 # Rollouts whose events are sent, until they no longer grow. No export has them, and verify asks nothing of
@@ -825,7 +770,7 @@ span = _bulk(
 
 rollout = _small(
     "rollout",
-    Column("uid", Text, primary_key=True, nullable=False),
+    _text_key("uid"),
     _text("started"),  # its start, as JSON; '': it waits for that
     _text("updated"),  # its latest update
     _text("said"),  # why it can't become an episode
@@ -836,19 +781,15 @@ rollout = _small(
 
 rollout_message = _bulk(
     "rollout_message",
-    Column("rollout", Text, primary_key=True, nullable=False),
+    _text_key("rollout"),
     _key("place"),
-    _text(
-        "content"
-    ),  # what of it is read, as JSON: digests under the learner's key, its text where texts are kept
+    _text("content"),  # JSON: digests under the learner's key of what is read, its text where texts are kept
 )
 
 machine = _small(
     "machine",  # what a person's agents carry there, as their latest import of own sessions read it; no fact
-    Column("actor", Text, primary_key=True, nullable=False),
-    Column(
-        "name", Text, primary_key=True, nullable=False
-    ),  # a digest: no export and no page needs the host's name
+    _text_key("actor"),
+    _text_key("name"),  # a digest: no export and no page needs the host's name
     _int("at_ms"),
     _int("import_no"),  # 0: no import of that time had news
     _text("content"),  # JSON
@@ -864,11 +805,7 @@ environment = _small(
 scale = _exchanged(
     "scale",  # declared scales of environments; the latest active one is in force
     _int("environment_no"),
-    _float("step_lo"),
-    _float("step_hi"),
-    _float("lo"),
-    _float("hi"),
-    _float("threshold"),
+    *map(_float, ("step_lo", "step_hi", "lo", "hi", "threshold")),
     _text("base"),
     _float("gamma"),
     *_byline(),
@@ -879,25 +816,19 @@ scale = _exchanged(
 episode = _small(
     "episode",  # with sources in `provenance` from the first on; its sums are its steps'
     _key("episode_no"),
-    _text("uid"),
-    _text("format"),
+    *map(_text, ("uid", "format")),
     _int("environment_no"),
-    _maybe_text("split"),
-    _maybe_text("task"),
-    _maybe_text("variant"),
-    _maybe_text("model"),
+    *map(_maybe_text, ("split", "task", "variant", "model")),
     _maybe_int("at_ms"),
     _int("n_steps"),  # refused ones left out
-    _int("n_paid"),
-    _int("finished"),
+    *map(_int, ("n_paid", "finished")),
     _text("status"),
     _maybe_text("total_text"),  # the decimal; NULL: nothing was paid
     _maybe_text("final_text"),
     _maybe_float("total"),  # the same, to sort by
     _maybe_float("final"),
     _int("digest"),  # of the active version
-    _int("revision"),
-    _int("standing"),
+    *map(_int, ("revision", "standing")),
     _changed(),
     UniqueConstraint("learner_id", "uid"),
     Index("ix_episode_environment", "learner_id", "environment_no", "at_ms"),
@@ -906,43 +837,34 @@ episode = _small(
 
 step = _bulk(
     "step",  # what an environment answered
-    _key("episode_no"),
-    _key("step_no"),
-    _text("kind"),
-    _text("name"),
+    *map(_key, ("episode_no", "step_no")),
+    *map(_text, ("kind", "name")),
     _maybe_float("reward"),  # NULL: none, which is not 0
-    _int("finished"),
-    _int("refused"),
-    _maybe_int("at_ms"),
-    _maybe_int("n_chars_in"),
-    _maybe_int("n_chars_out"),
+    *map(_int, ("finished", "refused")),
+    *map(_maybe_int, ("at_ms", "n_chars_in", "n_chars_out")),
     _maybe_text("args_digest"),  # under the learner's own key
-    _maybe_text("meta_digest"),
-    _maybe_text("note"),
+    *map(_maybe_text, ("meta_digest", "note")),
     _maybe_text("extra"),  # JSON
 )
 
 step_text = _bulk(
     "step_text",  # what a step was asked and answered, of the step of its number that says exactly so
-    _key("episode_no"),
-    _key("step_no"),
+    *map(_key, ("episode_no", "step_no")),
     _key("digest"),  # of what the step says
-    _maybe_text("asked"),
-    _maybe_text("answered"),
+    *map(_maybe_text, ("asked", "answered")),
 )
 
 episode_part = _bulk(
     "episode_part",  # what an environment names beside the whole reward
     _key("episode_no"),
-    Column("name", Text, primary_key=True, nullable=False),
+    _text_key("name"),
     _float("value"),
     _text("kind"),
 )
 
 episode_run = _bulk(
     "episode_run",  # the runs that were made in it
-    _key("episode_no"),
-    _key("run_no"),
+    *map(_key, ("episode_no", "run_no")),
     Index("ix_episode_run", "learner_id", "run_no"),
 )
 
@@ -960,13 +882,11 @@ environment_day = _bulk(
     "environment_day",  # sums of active episodes, by the basis of success
     _key("environment_no"),
     _key("day"),  # since 1970 UTC; -1: unknown
-    Column("split", Text, primary_key=True, nullable=False),  # '': unknown
-    Column("variant", Text, primary_key=True, nullable=False),
-    Column("model", Text, primary_key=True, nullable=False),
+    _text_key("split"),  # '': unknown
+    *map(_text_key, ("variant", "model")),
     _int("n"),
     _int("n_paid"),  # with a reward to go by
-    _int("n_finished"),
-    _int("successes"),
+    *map(_int, ("n_finished", "successes")),
     _text("reward_sum"),  # decimals, exact
     _text("reward_squares"),
 )
@@ -974,18 +894,16 @@ environment_day = _bulk(
 environment_task = _bulk(
     "environment_task",  # numbers of active episodes with equal values for averages and rates
     _key("environment_no"),
-    Column(
-        "digest", Text, primary_key=True, nullable=False
-    ),  # of all that follows: together too long for a key
-    *(Column(name, Text) for name in ("split", "task", "variant", "model")),
+    _text_key("digest"),  # of all that follows: together too long for a key
+    *map(_maybe_text, ("split", "task", "variant", "model")),
     _int("finished"),
-    *(Column(name, Text) for name in ("total_text", "final_text")),
+    *map(_maybe_text, ("total_text", "final_text")),
     _int("n"),
 )
 
 erased = _small(
     "erased",  # erased content that no import may restore, as a keyed digest
-    Column("digest", Text, primary_key=True, nullable=False),
+    _text_key("digest"),
     _int("at_ms"),
 )
 
@@ -1001,7 +919,7 @@ note = _exchanged(
 
 reply = _small(
     "reply",  # what the request that made a reward or note was answered with, and the key it came under
-    Column("kind", Text, primary_key=True, nullable=False),
+    _text_key("kind"),
     _key("no"),
     _text("key"),
     _int("payload"),  # digest of what was asked
@@ -1011,12 +929,8 @@ reply = _small(
 
 reset = _exchanged(
     "reset",
-    _text("target"),
-    _text("scope"),
-    _text("actor"),
-    _text("reason"),
-    _int("n_arms"),
-    _int("at_ms"),
+    *map(_text, ("target", "scope", "actor", "reason")),
+    *map(_int, ("n_arms", "at_ms")),
     *_source(),
     act="reset",
     keyed=True,
@@ -1028,8 +942,7 @@ repair = _exchanged(
     "repair",
     _int("since_ms"),
     _int("until_ms"),  # without it
-    _text("actor"),
-    _text("reason"),
+    *map(_text, ("actor", "reason")),
     _int("n_arms"),
     _int("n_observations"),  # that counted when it was made
     _int("at_ms"),
@@ -1040,8 +953,7 @@ repair = _exchanged(
 
 retraction = _bulk(
     "retraction",  # automatic observations that repairs take back, while the run's outcome is the same
-    _key("run_no"),
-    _key("arm_no"),
+    *map(_key, ("run_no", "arm_no")),
     _key("observation_no"),  # 0: the run's own; else a report in the ledger
     _key("repair_no"),
     _int("referenced"),  # the outcome that the repair read
@@ -1051,21 +963,15 @@ retraction = _bulk(
 
 setting = _acts(
     "setting",
-    _text("name"),
-    _text("value"),
-    _text("before"),
-    _text("actor"),
-    _int("at_ms"),
-    _int("revision"),
+    *map(_text, ("name", "value", "before", "actor")),
+    *map(_int, ("at_ms", "revision")),
     act="setting",
 )
 
 import_ = _acts(
     "import",
-    _text("actor"),
-    _text("summary"),
-    _int("at_ms"),
-    _int("revision"),
+    *map(_text, ("actor", "summary")),
+    *map(_int, ("at_ms", "revision")),
     act="import",
 )
 
@@ -1074,66 +980,58 @@ undo = _acts(
     _text("kind"),
     _int("no"),
     _text("actor"),
-    _int("at_ms"),
-    _int("revision"),
+    *map(_int, ("at_ms", "revision")),
     act="undo",
 )
 
 audit = _bulk(
     "audit",
     _key("audit_no"),
-    _text("actor"),
-    _text("action"),
+    *map(_text, ("actor", "action")),
     _maybe_text("act"),
     _text("detail"),
-    _int("at_ms"),
-    _int("revision"),
+    *map(_int, ("at_ms", "revision")),
 )
 
 link = _bulk(
     "link",  # one of each act that changed facts; never changed
     _key("link_no"),
     _int("encoding"),  # of the facts that its sum is of
-    _int("revision"),
-    _int("at_ms"),
-    Column("sum", LargeBinary, nullable=False),
-    Column("head", LargeBinary, nullable=False),
+    *map(_int, ("revision", "at_ms")),
+    _bytes("sum"),
+    _bytes("head"),
 )
 
 compaction = _bulk(
     "compaction",  # sums of active runs whose rows were deleted; never changed
     _key("compaction_no"),
-    _int("revision"),
-    _int("at_ms"),
+    *map(_int, ("revision", "at_ms")),
     _int("until_ms"),  # the runs ended before it
     _maybe_int("first_ms"),  # ends of the first and the last of them with an answer; NULL: there is none
     _maybe_int("last_ms"),
     _int("n_runs"),
-    Column("digest", LargeBinary, nullable=False),  # of the facts that were deleted
-    Column("sums", LargeBinary, nullable=False),  # `core.store.compacted.Sums`
+    _bytes("digest"),  # of the facts that were deleted
+    _bytes("sums"),  # `core.store.compacted.Sums`
 )
 
 mended = _small(
     "mended",  # differences between the chain and the rows that an act holds; never changed
     _key("link_no"),  # the last link before that act
-    _int("revision"),
-    _int("at_ms"),
+    *map(_int, ("revision", "at_ms")),
     _text("explained"),  # by what: "rows", "source"; "" = it was accepted without an explanation
-    Column("difference", LargeBinary, nullable=False),  # what the sum had beyond that of the rows
+    _bytes("difference"),  # what the sum had beyond that of the rows
 )
 
 compacted = _bulk(
     "compacted",  # digests of the uids of deleted runs, and of their sources
-    _key("uid_high"),
-    _key("uid_low"),
+    *map(_key, ("uid_high", "uid_low")),
     _int("compaction_no"),
     _int("trace"),  # digest of the run's content; 0: a source
 )
 
 compacted_import = _small(
     "compacted_import",  # imports that lost runs, and how many
-    _key("import_no"),
-    _key("compaction_no"),
+    *map(_key, ("import_no", "compaction_no")),
     _int("n_runs"),
 )
 
@@ -1158,7 +1056,7 @@ member = _small(
 member_role = _small(
     "member_role",  # what a member is, and in which learner
     _key("member_no"),
-    Column("learner", Text, primary_key=True, nullable=False),  # '': in every one
+    _text_key("learner"),  # '': in every one
     _text("role"),
 )
 
@@ -1171,8 +1069,7 @@ token = _small(
     _text("learners"),  # JSON; null: every one
     _int("member_no"),  # who made it; 0: the machine's user
     _text("by"),
-    _int("at_ms"),
-    _int("expires_ms"),
+    *map(_int, ("at_ms", "expires_ms")),
     _int("used_hour"),  # since 1970 UTC; -1: never
     _int("revoked_ms"),  # 0: it is in force
     _int("is_bridge", default=0),  # whether it may say who sent what it sends
@@ -1182,8 +1079,7 @@ token = _small(
 
 bridge_sender = _small(
     "bridge_sender",  # which member speaks in a chat as whom
-    Column("channel", Text, primary_key=True, nullable=False),
-    Column("sender", Text, primary_key=True, nullable=False),
+    *map(_text_key, ("channel", "sender")),
     _int("member_no"),
     _text("by"),
     _int("at_ms"),
@@ -1192,8 +1088,8 @@ bridge_sender = _small(
 denial = _small(
     "denial",  # what was refused, added up, so that a flood of it fills no disk
     _key("minute"),  # since 1970 UTC
-    Column("actor", Text, primary_key=True, nullable=False),  # '': unknown
-    Column("action", Text, primary_key=True, nullable=False),
+    _text_key("actor"),  # '': unknown
+    _text_key("action"),
     _int("n"),
 )
 
@@ -1215,8 +1111,7 @@ alert = _small(
     "alert",  # a condition from when it was found until it was gone
     _key("alert_no"),
     _text("learner"),  # '': the installation
-    _text("kind"),
-    _text("object"),
+    *map(_text, ("kind", "object")),
     _int("count"),
     _text("ids"),  # JSON
     _int("raised_ms"),
@@ -1230,8 +1125,7 @@ alert_message = _small(
     _key("alert_message_no"),
     _int("webhook_no"),
     _int("alert_no"),  # 0: a test
-    _text("uid"),
-    _text("state"),
+    *map(_text, ("uid", "state")),
     _int("at_ms"),
     _int("due_ms"),  # when it is tried next
     _int("tries"),
@@ -1245,15 +1139,12 @@ alert_message = _small(
 posterior = _small(
     "posterior",
     _key("arm_no"),
-    _int("base_alpha_micro"),
-    _int("base_beta_micro"),
+    *map(_int, ("base_alpha_micro", "base_beta_micro")),
     _int("success_micro", default=0),
     _int("failure_micro", default=0),
     _int("pulls", default=0),
     _int("inclusions", default=0),
-    _int(
-        "seen", default=0
-    ),  # inclusions, pulls, parts and runs by name of all epochs: 0 hides an undeclared arm
+    _int("seen", default=0),  # all but `epoch` and sums of rewards, of all epochs: 0 hides an undeclared arm
     _int("epoch", default=0),
     _int("last_at_ms", default=-1),
     _part(),
@@ -1270,16 +1161,14 @@ posterior = _small(
 arm_hour = _bulk(
     "arm_hour",
     _key("hour"),  # since 1970 UTC; -1: unknown
-    _key("arm_no"),
-    _key("epoch"),
+    *map(_key, ("arm_no", "epoch")),
     *_sums(),  # of one hour; successes may be negative where a later correction took one away
     *_by_name(),
 )
 
 arm_day = _bulk(
     "arm_day",  # the hours added up, by arm: the path of one of them is one seek
-    _key("arm_no"),
-    _key("epoch"),
+    *map(_key, ("arm_no", "epoch")),
     _key("day"),  # since 1970 UTC; -1: unknown
     *_sums(),
     *_by_name(),
@@ -1291,23 +1180,13 @@ def _usage(name: str, unit: str) -> Table:
     return _bulk(
         name,
         _key(unit),
-        *(
-            Column(kind, Text, primary_key=True, nullable=False)
-            for kind in ("class", "model", "channel", "status", "outcome")
-        ),
+        *map(_text_key, ("class", "model", "channel", "status", "outcome")),
         _key("prob_micro"),  # with which the coin made a baseline run; -1: none was stored; -2: assigned
         _key("bucket"),
-        _int("n"),
-        _int("n_truncated"),
-        _int("tokens"),
+        *map(_int, ("n", "n_truncated", "tokens")),
         _int("tokens_squared_high"),  # sums of squares in two parts of 2**32: one would pass 2**63
-        _int("tokens_squared_low"),
-        _int("log_micro"),
-        _int("log_squared_micro"),
-        _int("n_timed"),
-        _int("duration_ms"),
-        _int("duration_squared_high"),
-        _int("duration_squared_low"),
+        *map(_int, ("tokens_squared_low", "log_micro", "log_squared_micro")),
+        *map(_int, ("n_timed", "duration_ms", "duration_squared_high", "duration_squared_low")),
     )
 
 
@@ -1325,18 +1204,14 @@ staged_arm = _small(
 
 staged_hour = _bulk(
     "staged_hour",  # as `arm_hour`; the epoch is the segment of the import, between two of its resets
-    _key("epoch"),
-    _key("hour"),
-    _key("arm_no"),
+    *map(_key, ("epoch", "hour", "arm_no")),
     *_sums(),
     *_by_name(),
 )
 
 staged_day = _bulk(
     "staged_day",  # the hours added up
-    _key("epoch"),
-    _key("arm_no"),
-    _key("day"),
+    *map(_key, ("epoch", "arm_no", "day")),
     *_sums(),
     *_by_name(),
 )
@@ -1346,10 +1221,7 @@ staged_usage = _usage("staged_usage", "hour")
 staged_provenance = _small(
     "staged_provenance",  # its other versions of known runs
     _key("run_no"),
-    _int("stretch"),
-    _int("rank"),
-    _int("trace"),
-    _int("digest"),
+    *map(_int, ("stretch", "rank", "trace", "digest")),
     _text("counted"),  # as what its answer has counted the run so far
 )
 
