@@ -17,7 +17,7 @@ from scipy import special, stats
 from core.columns import Floats
 from core.errors import InvalidInput
 from core.maths.posterior import beta
-from core.maths.posterior.bands import TYPICAL_WIDTHS, band_index, pulls_to_next, typical_width_below
+from core.maths.posterior.bands import band_index, pulls_to_next
 from core.records.arm import BAND_FLOORS, BANDS
 
 GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text(encoding="utf-8"))
@@ -216,11 +216,6 @@ def test_the_floor_of_the_next_band_is_where_pulls_to_next_points(pulls: int) ->
     else:
         assert pulls + missing == BAND_FLOORS[band + 1]
         assert int(band_index(np.array([pulls + missing]))[0]) == band + 1
-
-
-def test_every_band_names_its_width() -> None:
-    assert tuple(TYPICAL_WIDTHS) == BANDS
-    assert typical_width_below(np.arange(5)).tolist() == [np.inf, np.inf, 0.40, 0.15, 0.08]
 
 
 def test_a_negative_count_is_refused() -> None:

@@ -1,29 +1,18 @@
 """Bands of confidence by pulls: five words for how much is known of an arm, as OpenClaw's learning layer documents
 them.
 
-A band counts pulls and nothing else. The widths documented as typical hold only for means near 0 or 1;
-`TYPICAL_WIDTHS` keeps them for comparison with a measured width.
+A band counts pulls and nothing else. The widths documented as typical hold only for means near 0 or 1.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 import numpy as np
 
-from core.columns import Floats, Ints
+from core.columns import Ints
 from core.errors import InvalidInput
-from core.records.arm import BAND_FLOORS, BANDS, Band
-
-TYPICAL_WIDTHS: Final[dict[Band, tuple[float, float] | None]] = {
-    "none": None,
-    "low": (0.40, math.inf),
-    "medium": (0.15, 0.40),
-    "high": (0.08, 0.15),
-    "very_high": (0.0, 0.08),
-}
-"""Width of the 95 % interval that is documented for each band, from (inclusive) to (exclusive)."""
+from core.records.arm import BAND_FLOORS
 
 _FLOORS: Final = np.array(BAND_FLOORS, dtype=np.int64)
 _NEXT_FLOORS: Final = np.append(_FLOORS[1:], 0)
@@ -43,10 +32,3 @@ def band_index(pulls: Ints) -> Ints:
 def pulls_to_next(pulls: Ints) -> Ints:
     """Return the pulls an arm still needs to reach the next band; 0 in the highest."""
     return np.maximum(_NEXT_FLOORS[band_index(pulls)] - pulls, 0)
-
-
-def typical_width_below(band: Ints) -> Floats:
-    """Return the documented upper width of each band's 95 % interval; infinite without a limit."""
-    widths = [TYPICAL_WIDTHS[name] for name in BANDS]
-    limits = np.array([math.inf if width is None else width[1] for width in widths])
-    return limits[band]

@@ -1,6 +1,4 @@
-"""Confidence in arms: bands by type, pulls needed for the next band, widths next to the typical ones.
-
-Arms → how far learning has come: share of arms by band, and interval width against pulls.
+"""Confidence in arms: bands by type, pulls needed for the next band.
 
 Pulls needed until the interval is as narrow as requested, if the mean stays the same.
 """
@@ -17,18 +15,10 @@ import scipy
 from core.columns import ArmColumns, Bools, Floats, Ints
 from core.errors import InvalidInput
 from core.maths.packing import seed_places
-from core.maths.posterior.bands import pulls_to_next, typical_width_below
+from core.maths.posterior.bands import pulls_to_next
 from core.maths.posterior.beta import interval
 from core.maths.statistics.summary import Summary
 from core.records.arm import ARM_TYPES, BANDS, ArmType
-
-_PULLS_FROM: Final = np.array(
-    [0, 1, 2, 3, 4, 5, 7, 10, 14, 20, 30, 50, 70, 100, 140, 200, 300, 500, 1000, 2000, 5000, 10_000, 100_000],
-    dtype=np.int64,
-)
-"""Fewest pulls of each class; the floors of the bands are among them."""
-
-REFERENCE_MEANS: Final = (0.5, 0.9)
 
 _TYPE_CODES: Final = {one: code for code, one in enumerate(ARM_TYPES)}
 
@@ -36,40 +26,6 @@ MOST_PULLS: Final = 10**9
 """Limit of pulls; a width that needs more has no answer."""
 
 UNREACHABLE: Final = -1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Convergence:
-    """Shares of arms by band, and interval width by class of pulls. ``shares`` add up to 1; all are None without
-    arms. ``median_width`` is that of the exact interval among the ``n_arms_in`` arms with ``pulls_from`` to
-    ``pulls_to`` pulls (inclusive). Classes without arms are left out.
-    """
-
-    n_arms: int
-    shares: tuple[float | None, ...]
-    pulls_from: Ints
-    pulls_to: Ints
-    n_arms_in: Ints
-    median_width: Floats
-    overall_median_width: float | None
-
-
-def convergence(columns: ArmColumns, summary: Summary) -> Convergence:
-    """Return how far learning has come; ``summary`` is that of ``columns``."""
-    n_arms = len(columns)
-    counts = np.bincount(summary.band, minlength=len(BANDS))
-    size_class = np.searchsorted(_PULLS_FROM, columns.pulls, side="right") - 1
-    held = np.unique(size_class)
-    widths = [summary.width[size_class == one] for one in held]
-    return Convergence(
-        n_arms=n_arms,
-        shares=tuple(float(count / n_arms) if n_arms else None for count in counts),
-        pulls_from=_PULLS_FROM[held],
-        pulls_to=np.append(_PULLS_FROM[1:] - 1, np.iinfo(np.int64).max)[held],
-        n_arms_in=np.array([len(width) for width in widths], dtype=np.int64),
-        median_width=np.array([np.median(width) for width in widths], dtype=np.float64),
-        overall_median_width=float(np.median(summary.width)) if n_arms else None,
-    )
 
 
 def means_over_time(columns: ArmColumns, arm: Ints, success_micro: Ints, failure_micro: Ints) -> Floats:
@@ -118,22 +74,10 @@ class TypeBands:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReferenceCurve:
-    """Exact interval against pulls for a posterior whose mean is ``mean`` and whose prior weighs 2."""
-
-    mean: float
-    pulls: Ints
-    lower: Floats
-    upper: Floats
-    width: Floats
-
-
-@dataclass(frozen=True, kw_only=True)
 class Confidence:
     """Confidence in the arms. Arrays are aligned with the columns unless stated otherwise.
 
-    ``counts``, ``n_wider`` and ``median_width`` follow `BANDS`. ``wider``: the measured width is at or above
-    what is documented as typical for the band. ``pulls_to_next`` is 0 in the highest band.
+    ``counts`` follows `BANDS`. ``pulls_to_next`` is 0 in the highest band.
     ``under_explored`` and ``next_in_line`` hold indexes in the columns: arms below ``min_pulls``, fewest pulls
     first; and arms not yet in the highest band, fewest missing pulls first (ties by id).
     """
@@ -146,16 +90,11 @@ class Confidence:
     band: Ints
     width: Floats
     pulls_to_next: Ints
-    wider: Bools
     counts: tuple[int, ...]
-    n_wider: tuple[int, ...]
-    median_width: tuple[float | None, ...]
     by_type: tuple[TypeBands, ...]
     min_pulls: int
     under_explored: Ints
     next_in_line: Ints
-    curves: tuple[ReferenceCurve, ...]
-    convergence: Convergence
 
 
 def confidence(
@@ -183,8 +122,6 @@ def confidence(
     to_next = pulls_to_next(pulls)
     is_under = pulls < min_pulls
     is_under[seed_places(columns.keys, excluded)] = False
-    # Without a pull nothing has been narrowed yet, so there is no typical width to be wider than.
-    wider = summary.width >= typical_width_below(band)
     return Confidence(
         n_arms=len(columns),
         prob=summary.prob,
@@ -194,38 +131,12 @@ def confidence(
         band=band,
         width=summary.width,
         pulls_to_next=to_next,
-        wider=wider,
-        counts=_counts(band),
-        n_wider=_counts(band[wider]),
-        median_width=_median_widths(band, summary.width),
+        counts=tuple(np.bincount(band, minlength=len(BANDS)).tolist()),
         by_type=_by_type(columns.types, band),
         min_pulls=min_pulls,
         under_explored=_first(pulls, is_under),
         next_in_line=_first(to_next, to_next > 0),
-        curves=tuple(reference_curve(mean) for mean in REFERENCE_MEANS),
-        convergence=convergence(columns, summary),
     )
-
-
-def reference_curve(mean: float, *, up_to: int = 200, prob: float = 0.95) -> ReferenceCurve:
-    """Return the exact interval of a posterior with this mean, for 0 to ``up_to`` pulls.
-
-    The posterior is Beta(mean (n + 2), (1 - mean) (n + 2)): n pulls on top of a prior that weighs 2, like
-    Beta(1, 1), with the mean held.
-    """
-    pulls = np.arange(up_to + 1, dtype=np.int64)
-    weight = pulls + 2.0
-    lower, upper = interval(mean * weight, (1 - mean) * weight, prob)
-    return ReferenceCurve(mean=mean, pulls=pulls, lower=lower, upper=upper, width=upper - lower)
-
-
-def _counts(band: Ints) -> tuple[int, ...]:
-    return tuple(np.bincount(band, minlength=len(BANDS)).tolist())
-
-
-def _median_widths(band: Ints, width: Floats) -> tuple[float | None, ...]:
-    held = [width[band == index] for index in range(len(BANDS))]
-    return tuple(float(np.median(widths)) if len(widths) else None for widths in held)
 
 
 def _by_type(types: tuple[ArmType, ...], band: Ints) -> tuple[TypeBands, ...]:
