@@ -109,13 +109,16 @@ def _arms(facts: Facts) -> tuple[Worth, ...]:
 
 
 def _lines(facts: Facts) -> tuple[str, ...]:
-    """Return the lines under the title: failures, the month, the arms, and the gravest thing that needs a look."""
+    """Return the lines under the title: failures, the month, what to do next, and what its words mean."""
     overview = facts.overview
     selects = not overview_sentences.is_imported(overview)
     month = filter(None, [money_sentences.month(facts.savings, facts.created_at_ms)])
+    claims = _claims(facts)
+    step = f"decide about the gravest finding. {claims[0]}." if claims else "nothing needs a decision."
     return (
         *((gain_sentences.failures(overview.savings).words, *month) if selects else ()),
-        *_claims(facts)[:1],
+        f"**What to do next:** {step}",
+        f"{overview_sentences.MEANT} {overview_sentences.PROVEN}",
     )
 
 
@@ -179,7 +182,7 @@ def _day(at_ms: int | None) -> str:
 def _claims(facts: Facts) -> tuple[str, ...]:
     least = facts.frame.settings.min_pulls
     claims = [
-        overview_sentences.attention(item, facts.savings, min_pulls=least)
+        overview_sentences.attention(overview_sentences.unnamed(item), facts.savings, min_pulls=least)
         for item in facts.overview.attention
     ]
     return tuple(f"**{claim.claim}**: {claim.evidence}" for claim in claims)
@@ -330,8 +333,9 @@ def _confidence(facts: Facts) -> Section:
 def _changes(facts: Facts) -> Section:
     currency = facts.frame.settings.currency
     lines = tuple(
-        f"{_day(entry.at_ms)} · {wording.literal(entry.actor)} · {changes_sentences.change(entry, currency)}"
+        f"{_day(entry.at_ms)} · {changes_sentences.change(entry, currency)}"
         for entry in facts.changes
+        if entry.action != "browser"  # it has a person's name
     )
     return Section(
         title="What changed",

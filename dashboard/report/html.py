@@ -27,6 +27,7 @@ _LONG_CHARS: Final = 24
 """Cells longer than this may break over lines."""
 _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False})
 
+_FOLD: Final = "<details><summary><h3>"
 _PAGE_PX: Final = 848
 _PHONE_PX: Final = 368
 """Widths that a figure is drawn for; the style sheet shows one of the two."""
@@ -52,7 +53,8 @@ body {{ font-size: 15px; line-height: 1.5; color: {LOOK.text}; background: {LOOK
   max-width: {_PAGE_PX}px; margin: 1.5rem auto 4rem; padding: 0 1rem; }}
 h1 {{ font-size: 1.7rem; font-weight: 400; line-height: 1.3; margin: .5rem 0 1rem; }}
 h2 {{ font-size: 1.25rem; font-weight: 600; margin: 2.5rem 0 .25rem; }}
-h3 {{ font-size: 1.0625rem; font-weight: 600; margin: 1.5rem 0 .25rem; }}
+h3, h4 {{ font-size: 1.0625rem; font-weight: 600; margin: 1.5rem 0 .25rem; }}
+summary h3 {{ display: inline; color: {LOOK.text}; }} section {{ margin: .75rem 0; }}
 p {{ margin: .4rem 0; }} .lead {{ font-size: 1.25rem; }} .key {{ color: {LOOK.accent_text}; }}
 .muted, small, sup {{ color: {LOOK.muted}; font-size: .8125rem; font-weight: 400; }}
 sup {{ line-height: 0; font-size: .6875rem; }}
@@ -68,20 +70,20 @@ th, td {{ border-bottom: 1px solid {LOOK.table_border}; padding: .3rem .6rem; te
 th {{ color: {LOOK.muted}; font-weight: 400; background: {LOOK.table_header}; }}
 td.long {{ white-space: normal; overflow-wrap: anywhere; min-width: 9rem; }}
 td.number {{ text-align: right; font-variant-numeric: tabular-nums; }}
-section > .wide {{ margin: 1rem calc((100% - min(100vw - 3rem, 1130px)) / 2); }}
+section > details > .wide {{ margin: 1rem calc((100% - min(100vw - 3rem, 1130px)) / 2); }}
 summary {{ color: {LOOK.muted}; cursor: pointer; font-size: .8125rem; margin: .25rem 0; }}
 dl {{ display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; font-size: .875rem; }}
 dt {{ color: {LOOK.muted}; }} dd {{ margin: 0; overflow-wrap: anywhere; }}
 @media screen and (max-width: 699px) {{
-  h1 {{ font-size: 1.4rem; }} section > .wide {{ margin: 1rem 0; }} svg.page {{ display: none; }}
+  h1 {{ font-size: 1.4rem; }} section > details > .wide {{ margin: 1rem 0; }} svg.page {{ display: none; }}
   svg.phone {{ display: block; }} .first th, .first td {{ white-space: normal; padding: .3rem .4rem .3rem 0; }}
   .first td.long {{ min-width: 0; }}
 }}
 @page {{ margin: 15mm; }}
 @media print {{
   body {{ margin: 0 auto; padding: 0; font-size: 10.5pt; }} .first {{ break-after: page; }}
-  h2, h3, .lead, h2 + p {{ break-after: avoid; }} figure, tr, .cards, p {{ break-inside: avoid; }}
-  details.figure {{ display: none; }} section > .wide {{ margin: 1rem 0; }}
+  h2, h3, h4, summary, .lead {{ break-after: avoid; }} figure, tr, .cards, p {{ break-inside: avoid; }}
+  details::details-content {{ content-visibility: visible; height: auto; }} details > .wide {{ margin: 1rem 0; }}
   .wide, .table, pre {{ overflow: visible; }} pre {{ white-space: pre-wrap; }}
   section table {{ font-size: 7.5pt; }} th, td {{ padding: .15rem .3rem; white-space: normal; }}
   td.long {{ min-width: 0; }}
@@ -104,7 +106,7 @@ def rendered(report: Report) -> bytes:
         f"<h1>{_sentence(report.title)}</h1>",
         *(f"<p>{_line(line)}</p>" for line in report.lines),
         _first(report.first),
-        "</div>",
+        "</div><h2>Annex</h2>",
         *_numbered(report.sections),
         _questions(report),
         "</main></body></html>\n",
@@ -139,8 +141,8 @@ def _section(section: Section, n_before: int) -> str:
     )
     whole = "" if section.table is None else _table(section.table)
     return (
-        f"<section><h2>{escape(section.title)}{source}</h2>{lead}{_cards(section.cards, source)}{lines}"
-        f"{_folded(section.folded)}{figures}{whole}</section>"
+        f"<section>{_FOLD}{escape(section.title)}{source}</h3></summary>{lead}{_cards(section.cards, source)}{lines}"
+        f"{_folded(section.folded)}{figures}{whole}</details></section>"
     )
 
 
@@ -161,7 +163,7 @@ def _cards(cards: Iterable[tuple[str, str, str | None]], source: str) -> str:
 def _figure(figure: Figure, above: str, name: str, source: str) -> str:
     """Return a figure under its title, unless the section ``above`` has the same."""
     note = f" <small>{escape(figure.note)}</small>" if figure.note else ""
-    head = f"<h3>{escape(figure.title)}{note}{source}</h3>"
+    head = f"<h4>{escape(figure.title)}{note}{source}</h4>"
     if figure.title == above:
         head = f"<p>{note}</p>" if note else ""
     return (
@@ -213,12 +215,12 @@ def _questions(report: Report) -> str:
         for query in report.questions
     )
     return (
-        f"<section><h2>Where the numbers come from</h2>{_about(report.about)}<p>The number in brackets beside a "
-        "figure names its question. All of them were answered from the same revision; until something is written, "
-        "Python answers them again, where <code>file</code> is the path of the database:</p>"
+        f"<section>{_FOLD}Where the numbers come from</h3></summary>{_about(report.about)}<p>The number in "
+        "brackets beside a figure names its question. All of them were answered from the same revision; until "
+        "something is written, Python answers them again, where <code>file</code> is the path of the database:</p>"
         f'<pre><code>{escape(report.opening)}</code></pre><div class="wide"><table><thead><tr><th>no.</th>'
         "<th>question</th><th>in Python</th><th>at the command line</th><th>when, UTC</th></tr></thead><tbody>"
-        f"{rows}</tbody></table></div></section>"
+        f"{rows}</tbody></table></div></details></section>"
     )
 
 

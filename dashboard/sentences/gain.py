@@ -203,7 +203,8 @@ def failures(saved: Comparison) -> Guardrail:
             Words("") if difference.upper is None else f"{wording.capital(at_most(difference.upper))} more."
         )
         return Guardrail("info", f"Failures: none in {wording.things(n_runs, 'run')}.", most)
-    rates = f"{wording.percent(of_selected)}, baseline {wording.percent(of_baseline)}"
+    others = "" if of_baseline is None else f", {wording.percent(of_baseline)} of the others"
+    rates = f"{wording.percent(of_selected)} of runs with chosen arms failed{others}"
     if of_baseline is None or difference.lower is None or difference.upper is None:
         return Guardrail("notice", Words("Failures: too few runs to compare."), f"{rates}.")
     if difference.lower > 0:
@@ -211,7 +212,7 @@ def failures(saved: Comparison) -> Guardrail:
     if difference.upper < 0:
         return Guardrail("info", Words("Fewer failures."), f"{rates}.")
     if difference.upper <= max(_BARELY * 100 * of_baseline, _FEW_POINTS):
-        figures = f"{rates}, {at_most(difference.upper)} more."
+        figures = f"{rates}: {at_most(difference.upper)} more."
         return Guardrail("info", Words("Failures: no difference shown."), figures)
     n_more = (saved.runs_to_tell_errors or 0) - saved.selected.n_runs - saved.baseline.n_runs
     needed = f" About {_about(n_more)} more runs are needed." if n_more > 0 else ""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
 from core.maths.statistics.overview import ArmEvidence, Attention, FigureName, KeyFigure, Overview
 from core.maths.statistics.savings import Savings
+from core.records.evaluation_page import Grader
 from core.records.judgement import ENOUGH_PULLS
 from core.records.savings_words import loss_words, part_of
 from dashboard import wording
@@ -23,11 +24,31 @@ from dashboard.wording import Markdown, Words
 MEANT: Final = Words(
     "Arms are the tools, skills, files and memories in the prompt. Baseline runs get as many as fit."
 )
+PROVEN: Final = Words("Proven: even the cautious estimate is above zero.")
 
 
 def overview(summary: Overview, saved: Savings, rows: Sequence[Worth] = ()) -> Sentence:
     """Return the first sentence, which the data choose, and how much needs attention."""
     return composed(*_first(summary, saved, rows), " ", needs(len(summary.attention)))
+
+
+def titles(summary: Overview, saved: Savings, rows: Sequence[Worth], n_more: int) -> tuple[Sentence, ...]:
+    """Return the sentences of the three slides; ``n_more`` findings are not those of the overview."""
+    if summary.n_arms == 0:
+        nothing = Words("Nothing is recorded yet.")
+        return (nothing,), (Words("No arm is known yet."),), (Words("Nothing needs a decision yet."),)
+    going, _, rest = may_go(rows).removeprefix("**").partition("**")
+    cost = _first(summary, saved, rows) if is_imported(summary) else composed(Phrase(going), rest)
+    return headline(saved), cost, (needs(len(summary.attention) + n_more, Words("decision")),)
+
+
+def unnamed(item: Attention) -> Attention:
+    """Return a finding without the names of persons, for readers who do not work with them."""
+    rater, person = Grader(kind="human", name="One rater"), "one person"
+    parting = None if item.parting is None else replace(item.parting, grader=rater)
+    return replace(
+        item, parting=parting, manual=None if item.manual is None else replace(item.manual, actor=person)
+    )
 
 
 def is_imported(summary: Overview) -> bool:
@@ -152,12 +173,12 @@ def _learned(summary: Overview) -> Sentence:
     return composed(arms, f" {has} at least {ENOUGH_PULLS} pulls; armscope chose no run yet.")
 
 
-def needs(n_things: int) -> Words:
+def needs(n_things: int, what: Words = Words("look")) -> Words:
     """Return how many things need attention."""
     if n_things == 0:
-        return Words("Nothing needs a look.")
+        return f"Nothing needs a {what}."
     word = wording.capital(wording.number_word(n_things))
-    return f"{word} finding{'s' if n_things > 1 else ''} need{'s' if n_things == 1 else ''} a look."
+    return f"{word} finding{'s' if n_things > 1 else ''} need{'s' if n_things == 1 else ''} a {what}."
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from dashboard.report import gather, rendered, report
 from dashboard.report.facts import opening
 from dashboard.sentences import gain as gain_sentences
 from dashboard.sentences import money as money_sentences
+from dashboard.sentences import overview as overview_sentences
 from dashboard.sentences import savings as sentences
 from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at, keys, runs, world
 
@@ -68,7 +69,9 @@ def test_it_says_what_the_pages_say_and_its_first_page_has_the_months_bill(tmp_p
         assert wording.interval(one.interval.lower, one.interval.upper, 3) in read.text
     facts = gather(context, View())
     made = report(facts)
-    assert len(made.lines) == 3, "and the title"
+    _, _, step, words = made.lines
+    assert step.startswith("**What to do next:**"), "the fourth line of the page"
+    assert words == f"{overview_sentences.MEANT} {overview_sentences.PROVEN}"
     document = rendered(made).decode()
     first = document[document.index('class="first"') : document.index("<section>")]
     assert first.count("<svg ") == 4, "two pictures, each for a page and for a phone"
@@ -178,7 +181,10 @@ def test_the_report_of_the_demo_can_be_mailed(tmp_path: Path) -> None:
     build(tmp_path / "demo.db")
     with closing(Store(tmp_path / "demo.db")) as store:
         facts = gather(Context(store=store, learner=LEARNER, actor=Actor(name="op")), View())
-        assert len(rendered(report(facts))) <= 500_000
+        document = rendered(report(facts))
+    assert len(document) <= 250_000
+    in_view = Reader(re.sub(rb"<details.*?</summary>.*?</details></section>", b"", document)).text
+    assert len(in_view.split()) <= 900
 
 
 def test_hostile_names_are_text(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 
 _SHOWN: Final = """
 () => Array.from(document.querySelectorAll('svg'))
-  .filter(one => one.getBoundingClientRect().width > 0)
+  .filter(one => one.checkVisibility())
   .map(one => [one.getAttribute('class'), one.getBoundingClientRect().right <= innerWidth])
 """
 _GROUND: Final = "() => getComputedStyle(document.body).backgroundColor"
@@ -64,7 +64,7 @@ def test_it_opens_without_a_network(chromium: Browser, file: Path, reader: Reade
     page.emulate_media(media=reader.media, color_scheme=reader.scheme)
     page.goto(file.as_uri())
     shown = page.evaluate(_SHOWN)
-    assert len(shown) == 8
+    assert len(shown) == (8 if reader.media == "print" else 2), "all folds are open on paper"
     assert all(one == [reader.device, True] for one in shown)
     assert page.evaluate("document.documentElement.scrollWidth") <= reader.width
     assert page.evaluate(_GROUND) == reader.ground
