@@ -25,10 +25,12 @@ def sign_in_page(message: SignInMessage, links: Sequence[tuple[str, str]]) -> by
         f'<a{" class=first" if index == 0 else ""} href="{escape(address)}">{escape(words)}</a>'
         for index, (words, address) in enumerate(links)
     ]
+    lines = "\n".join(f"<code>{escape(line)}</code>" for line in message.lines)
+    fold = f"<details><summary>You run this server?</summary><p>{escape(message.fold)}</p>{lines}</details>"
     return _PAGE.substitute(
         title=escape(message.title),
         text=escape(message.text),
-        lines="\n".join(f"<code>{escape(line)}</code>" for line in message.lines),
+        lines=fold if message.fold else lines,
         links="\n".join(buttons),
         light=_colours("light"),
         dark=_colours("dark"),

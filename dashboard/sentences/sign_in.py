@@ -23,11 +23,12 @@ _LARGE: Final = (
 
 
 class SignInMessage(NamedTuple):
-    """A title, what to do, and lines to copy; plain text all of it."""
+    """A title, what to do, and lines to copy; plain text all of it. ``fold`` = lines of the server's operator."""
 
     title: Words
     text: str
     lines: tuple[str, ...] = ()
+    fold: str = ""
 
 
 def next_step(state: SignInState, session: Session | None, session_ms: int) -> SignInMessage:
@@ -71,9 +72,10 @@ def no_page(path: str, under: str) -> SignInMessage:
     """Return the message for an unknown address; ``under`` is the path that a proxy may have put before it."""
     return SignInMessage(
         "There is no page at this address.",
-        f"You asked for {path[:200]}. If a proxy serves armscope below a path and keeps it in the requests, the "
-        "server must know it. Start it with:",
+        f"You asked for {path[:200]}.",
         (f"armscope serve --base-path /{shlex.quote(under[:200])}",),
+        "If a proxy serves armscope below a path and keeps it in the requests, the server must know it. Start it "
+        "with:",
     )
 
 
