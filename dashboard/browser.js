@@ -32,7 +32,7 @@
   // choices out of the address that is left, and arriving puts the filters back one by one. Here such a change is no
   // step, and the address that is left comes back before the next one begins. A step is another page, or a page of a
   // list turned (or another run shown) by the person, which the names below say.
-  const TURNED = new Set(["before", "after", "ledger", "runs_from", "arms_from", "run", "topic", "part", "query", "words"]);
+  const TURNED = new Set(["before", "after", "ledger", "runs_from", "arms_from", "run", "topic", "part", "query", "words", "slide"]);
   const push = window.history.pushState.bind(window.history);
   const replace = window.history.replaceState.bind(window.history);
   let left = null; // what the address was before the server began to change it
@@ -273,6 +273,10 @@
     ["section[data-testid=stFileUploaderDropzone]", one => one.setAttribute("role", "group")],
     ["[data-testid=stTable] > div", one => { if (one.scrollWidth > one.clientWidth) one.tabIndex = 0; }],
     ["[data-testid=stTable]:has(table)", offerCsv],
+    // Streamlit's box about the connection would lie over our line, and over what was typed.
+    ["[data-testid=stDialog]", one => {
+      if (line.isConnected && one.innerText.startsWith("Connection error")) one.querySelector("button[aria-label=Close]")?.click();
+    }],
     ["[data-testid=stVerticalBlock][overflow=auto]", one => {
       if (one.scrollHeight > one.clientHeight) one.tabIndex = 0; else one.removeAttribute("tabindex");
     }],

@@ -18,14 +18,14 @@ from core.flows.queries import Frame
 from core.records.actor import highest
 from core.records.times import DAY_MS
 from dashboard import actions, queries, who, wording
-from dashboard.pages import STEPS
+from dashboard.pages import PRESENT, STEPS
 from dashboard.reading import begun_here, has_changed_hands, opened, reading, still
 from dashboard.report import gather, rendered, report
 from dashboard.sentences import sign_in as sentences
 from dashboard.sign_in import session_ms
-from dashboard.widgets.address import COMPACT, PRESENT
-from dashboard.widgets.fields import in_use, popover
-from dashboard.widgets.frame.window import compact, is_narrow, presenting
+from dashboard.widgets.address import COMPACT
+from dashboard.widgets.fields import popover
+from dashboard.widgets.frame.window import compact, is_narrow
 from dashboard.widgets.keys import UNDO
 from dashboard.widgets.parts import link
 from dashboard.widgets.results import way_back
@@ -50,10 +50,11 @@ def status() -> None:
         gap="small",
         width="content",
     ):
-        if not here.compact:
+        waiting = _waiting(short=here.compact)
+        # One of the two: both may need a second line, and the page would jump.
+        if not here.compact and not waiting:
             now_ms = here.pages.clock()
             st.markdown(f":small[:gray[{age(here.frame.last_at_ms, now_ms)}]]", width="content")
-        waiting = _waiting(short=here.compact)
         # In a narrow window the row has no room left: a button that came by itself would push its neighbours
         # away from the finger, so it is there from the beginning.
         if (waiting or here.compact) and st.button(
@@ -109,24 +110,21 @@ def show_flashes() -> None:
 def undo_last() -> None:
     """Show the person's latest act and its undo."""
     act = actions.last_act()
-    if act is None or reading().presenting:
+    if act is None:
         return
     kind = act.rsplit("-", 1)[0].replace("-", " ")
     way_back(f"Undo {wording.literal(kind)}", act, has_icon=True, key="undo last", shortcut=UNDO)
 
 
 def role_badge(context: Context, frame: Frame, behind: PopoverContainer | None = None) -> None:
-    """Draw the role as a button; behind it (or ``behind`` another) the person, the store, two switches, the report,
-    the first steps.
+    """Draw the role as a button; behind it (or ``behind`` another) the person, the store, a switch, the slides, the
+    report, the first steps.
     """
     actor, role = context.actor, highest(context.actor.roles(context.learner))
-    label = wording.literal("Presenting" if presenting() else role.capitalize())
-    behind = behind or popover(label, icon=":material/person:", key="role popover")
+    behind = behind or popover(
+        wording.literal(role.capitalize()), icon=":material/person:", key="role popover"
+    )
     with behind:
-        if behind.open or in_use(PRESENT):
-            st.toggle(
-                "Presentation mode", key=PRESENT, bind="query-params", help="Read-only, no administration"
-            )
         if behind.open or compact() != is_narrow():
             st.toggle("Compact charts", value=is_narrow(), key=COMPACT, bind="query-params")
         if not behind.open:
@@ -142,9 +140,9 @@ def role_badge(context: Context, frame: Frame, behind: PopoverContainer | None =
                 help="Ends your sessions in every browser.",
             )
         st.text(f"Data: {frame.database}")
+        link(PRESENT, "Present")
         _report_button()
-        if not reading().presenting:
-            link(STEPS, "First steps")
+        link(STEPS, "First steps")
         st.markdown(":small[:gray[Light or dark: menu ⋮, Settings.]]")
 
 
