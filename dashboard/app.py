@@ -25,7 +25,7 @@ from core.settings import Server  # noqa: E402
 from dashboard import actions, queries, uploads, who, wording  # noqa: E402
 from dashboard.figures import theme  # noqa: E402
 from dashboard.open_files import DRAWING  # noqa: E402
-from dashboard.pages import FLEET  # noqa: E402
+from dashboard.pages import FLEET, PRESENT  # noqa: E402
 from dashboard.reading import Reading, begin, context_of, under_own_name, unspoken  # noqa: E402
 from dashboard.widgets import address, parts, results  # noqa: E402
 from dashboard.widgets.frame import filters, window  # noqa: E402
@@ -43,7 +43,9 @@ from dashboard.widgets.parts import (  # noqa: E402
 def main() -> None:
     """Run once per rerun: address and colours first, then the frame, then the page in its panel."""
     look = theme.tokens(st.context.theme.type)
-    st.set_page_config(page_title="armscope", page_icon=picture("icon"), layout="wide")
+    st.set_page_config(
+        page_title="armscope", page_icon=picture("icon"), layout="wide", initial_sidebar_state="collapsed"
+    )
     st.logo(picture(f"logo-{look.name}"), size="medium")
     address.arrive()
     uploads.hear_import()  # before anything is read: what it brought in is part of this rerun
@@ -56,13 +58,15 @@ def main() -> None:
         else:
             _cannot_open(problem)
         return
-    shown = parts.shown_to(context, presenting=window.presenting(), n_learners=len(first.learners))
+    shown = parts.shown_to(context, n_learners=len(first.learners))
     page = st.navigation(shown, position="top")
     address.put_back(page.url_path)
+    is_slide = page.url_path == PRESENT.name
+    style(look, is_slide=is_slide)  # before the frame, which no slide shows
     with st.container(
         horizontal=True, vertical_alignment="center", gap="small", key=FRAME, wrap=not window.compact()
     ):
-        may_create = may(context.actor, "settings", None) and not window.presenting()
+        may_create = may(context.actor, "settings", None)
         chosen = filters.pickers(first, default, now_ms=context.clock(), may_create=may_create)
         begin(
             Reading(
@@ -72,11 +76,12 @@ def main() -> None:
                 view=chosen.view,
                 tokens=look,
                 compact=window.compact(),
-                presenting=window.presenting(),
             )
         )
-        _top_bar(context, first, chosen.behind, page.url_path)
-    style(look, presenting=window.presenting())
+        if is_slide:
+            status()
+        else:
+            _top_bar(context, first, chosen.behind, page.url_path)
     show_flashes()
     above = results.begin()
     if chosen.created is not None:
@@ -85,7 +90,7 @@ def main() -> None:
     with panel("This page", still="the other pages still work"):
         page.run()
     results.finish(above)
-    if not window.presenting():
+    if not is_slide:
         _footer(context, first)
     actions.page_has_reloaded()
 

@@ -1,7 +1,7 @@
 """The table of pages, one row each.
 
-Navigation, titles, addresses, visibility, the presentation (a view for an audience), the page that is shown while the
-data can't be read, and the tests read it. So a page with a row has all of them.
+Navigation, titles, addresses, visibility, the page that is shown while the data can't be read, and the tests read it.
+So a page with a row has all of them.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Page:
 
     ``group`` is its menu in the navigation ("" = a line of its own). ``needs`` is the action that visitors must be
     allowed; hiding is no permission, the flows decide. ``is_hidden`` = reached by links only. ``is_of_many`` = shown
-    with several learners, or to an operator of all. ``is_presented`` = part of a presentation. ``has_chart`` = it
-    begins with a chart. ``names`` lists the parameters of its address that name its object.
+    with several learners, or to an operator of all. ``has_chart`` = it begins with a chart. ``names`` lists the
+    parameters of its address that name its object.
     """
 
     name: str
@@ -37,7 +37,6 @@ class Page:
     group: str = ""
     needs: Action = "read"
     is_hidden: bool = False
-    is_presented: bool = True
     is_of_many: bool = False
     has_chart: bool = False
     names: Mapping[str, Named] = field(default_factory=dict, hash=False)
@@ -80,20 +79,20 @@ PAGES: Final[tuple[Page, ...]] = (
         title="Rewards",
         group=_JUDGING,
         needs="reward",
-        is_presented=False,
         names={address.REWARDS_ARM: "arm"},
     ),
-    REVIEW := Page(name="review", title="Review", group=_JUDGING, needs="evaluate", is_presented=False),
-    RESET := Page(name="reset", title="Reset", group=_MANAGE, needs="reset", is_presented=False),
-    DATA := Page(name="data", title="Data", group=_MANAGE, is_presented=False),
-    SETTINGS := Page(name="settings", title="Settings", group=_MANAGE, is_presented=False),
+    REVIEW := Page(name="review", title="Review", group=_JUDGING, needs="evaluate"),
+    RESET := Page(name="reset", title="Reset", group=_MANAGE, needs="reset"),
+    DATA := Page(name="data", title="Data", group=_MANAGE),
+    SETTINGS := Page(name="settings", title="Settings", group=_MANAGE),
     FLEET := Page(name="fleet", title="Fleet", group=_MANAGE, is_of_many=True),
-    ALERTS := Page(name="alerts", title="Alerts", group=_MANAGE, needs="alerts", is_presented=False),
-    PEOPLE := Page(name="people", title="People", group=_MANAGE, needs="members", is_presented=False),
-    TOKENS := Page(name="tokens", title="Tokens", group=_MANAGE, needs="members", is_presented=False),
-    AUDIT := Page(name="audit", title="Audit", group=_MANAGE, needs="members", is_presented=False),
+    ALERTS := Page(name="alerts", title="Alerts", group=_MANAGE, needs="alerts"),
+    PEOPLE := Page(name="people", title="People", group=_MANAGE, needs="members"),
+    TOKENS := Page(name="tokens", title="Tokens", group=_MANAGE, needs="members"),
+    AUDIT := Page(name="audit", title="Audit", group=_MANAGE, needs="members"),
     SEARCH := Page(name="search", title="Search", is_hidden=True),
-    STEPS := Page(name="steps", title="First steps", is_hidden=True, is_presented=False),
+    STEPS := Page(name="steps", title="First steps", is_hidden=True),
+    PRESENT := Page(name="present", title="Present", is_hidden=True, has_chart=True),
     HELP := Page(name="help", title="Help", names={address.HELP_TOPIC: "topic"}),
 )
 """In the order of the navigation; the first is what an address without a page opens."""

@@ -50,7 +50,7 @@ from core.records.learner import LearnerSummary
 from core.records.observation import Observation
 from core.records.run_page import Cursor, Direction, RunsOfSession, SessionRow
 from core.records.run_query import RunFilter, RunSide, View, side_of
-from core.records.search import SEARCH_KINDS, TEXT_KINDS, SearchAnswer
+from core.records.search import SEARCH_KINDS, SearchAnswer
 from core.records.times import DAY_MS, HOUR_MS, MINUTE_MS
 from core.records.transcript import Transcript
 from core.records.trial import TrialRead, TrialResults
@@ -182,10 +182,9 @@ def belief() -> queries.Belief:
 
 
 def matches(words: str) -> SearchAnswer:
-    """Return what has the words in its names; a presentation shows no text of people."""
+    """Return what has the words in its names."""
     here = reading()
-    kinds = tuple(kind for kind in SEARCH_KINDS if not (here.presenting and kind in TEXT_KINDS))
-    return cached(("search", words, kinds), None, lambda: queries.search(here.pages, words, kinds))
+    return cached(("search", words), None, lambda: queries.search(here.pages, words, SEARCH_KINDS))
 
 
 def everything() -> queries.Belief:

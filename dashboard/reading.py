@@ -104,7 +104,6 @@ class Reading:
     view: View
     tokens: Tokens
     compact: bool
-    presenting: bool
 
     @cached_property
     def pages(self) -> Context:
@@ -113,7 +112,7 @@ class Reading:
 
     def may(self, action: Action) -> bool:
         """Return whether the page should offer an action; the flow decides again on the call."""
-        return not self.presenting and self.context.may(action)
+        return self.context.may(action)
 
 
 def opened() -> Context:

@@ -6,7 +6,7 @@ import streamlit as st
 
 from core.maths.statistics.overview import Overview
 from dashboard import queries
-from dashboard.figures.worth import Worth, worth, worths
+from dashboard.figures.worth import Worth, worth
 from dashboard.pages import STEPS
 from dashboard.reading import pictured_once, reading
 from dashboard.sentences import overview as sentences
@@ -26,8 +26,7 @@ def page() -> None:
     if overview.n_arms == 0 and (stored is None or here.frame.n_arms):
         no_arms("The overview")
         return
-    tested = {one.arm: one.word for one in reversed(trials.in_force()) if one.word in {"helps", "harms"}}
-    rows = worths(queries.belief().columns, queries.judgements(), here.frame.settings.excluded_arms, tested)
+    rows = trials.worth_rows()
     if stored is not None and sentences.is_imported(overview):
         carried.first(stored)
     else:
@@ -41,7 +40,7 @@ def page() -> None:
             carried.table(stored)
     elif stored is None and sentences.is_imported(overview):
         carried.missing()
-    if here.frame.is_demo and not here.presenting:
+    if here.frame.is_demo:
         link(STEPS, "First steps")
         experiments.play_on()
 
@@ -76,7 +75,7 @@ def _picture(overview: Overview, rows: tuple[Worth, ...]) -> None:
     else:
         st.markdown(sentences.may_go(rows))
     going = tuple(row.key for row in rows if row.may_go)
-    if going and not here.presenting:
+    if going:
         behind = lazy_popover(Words("Exclude these"), key="exclude these", type="secondary")
         if behind is not None:
             with behind:

@@ -125,6 +125,12 @@ def harms_often(one: VerdictInForce, judged: Judgement) -> bool:
     return one.word == "harms" and judged.mean >= OFTEN and not one.is_decided
 
 
+def harming(shown: Iterable[Used]) -> tuple[Markdown, ...]:
+    """Return what is claimed of each arm that is used often and harms by a trial."""
+    due = (one.arm for one, judged in shown if one.by == "trial" and harms_often(one, judged))
+    return tuple(f"{name_of(arm)} is used often and harms, by a trial" for arm in due)
+
+
 # One verdict
 
 

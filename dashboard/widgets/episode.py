@@ -209,7 +209,7 @@ def step_table(episode: EpisodeView) -> None:
     has_texts = any(one.asked or one.answered for one in episode.steps)
     note = sentences.steps_note(episode)
     section("Its steps", f"{note}; click one for its request and answer" if has_texts else note)
-    if not has_texts and not reading().presenting:
+    if not has_texts:
         keeps, may_read = reading().frame.settings.keep_texts, reading().context.may("read_texts")
         muted(how_to_keep(keeps=keeps, may_read=may_read, of=Words("episode")))
     if len(episode.steps) > ON_A_PAGE:

@@ -76,7 +76,7 @@ def _table(rows: Sequence[Evaluation], name: str) -> None:
         name=f"{name} table",
         rest="at",
         alt=f"{wording.things(len(rows), 'evaluation')}, the latest first",
-        cache_key=(rows[0].id, rows[-1].id, len(rows), here.presenting, here.context.actor),
+        cache_key=(rows[0].id, rows[-1].id, len(rows), here.context.actor),
         column="run",
         acts=rows,
         at=_clicked(name),

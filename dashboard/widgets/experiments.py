@@ -235,7 +235,7 @@ def _act(row: ExperimentRow) -> None:
 def _may_act() -> bool:
     """Return whether this person may start and change experiments; else the page says why not."""
     may = reading().may("settings")
-    if not may and not reading().presenting:
+    if not may:
         muted("You need the right “settings” to start or change an experiment. Ask an operator.")
     return may
 

@@ -147,7 +147,7 @@ def _draw_rows(item: Attention) -> None:
             st.markdown(sentences.WHY[item.kind])
             if kind.act is not None:
                 kind.act(item)
-        if reading().may(kind.page.needs) and (kind.page.is_presented or not reading().presenting):
+        if reading().may(kind.page.needs):
             link(kind.page, kind.page.title, **_whole(item))
 
 

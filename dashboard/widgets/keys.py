@@ -38,6 +38,11 @@ JUDGE_BAR: Final = "judge-bar"
 JUDGE_EFFECT: Final = "judge-effect"
 """Key of the button that shows the effect of a chosen level; the browser presses it after a pause."""
 
+SLIDE: Final = "slide"
+"""Key of what a slide shows."""
+TURN: Final = "turn-slide"
+"""Key of what holds its buttons."""
+
 
 def keys_button() -> None:
     """Draw the button that lists the keys; `KEYS` presses it."""

@@ -234,19 +234,16 @@ def _line(name: Markdown, why: Markdown, still: Words) -> None:
         st.button("Retry", type="tertiary", icon=":material/refresh:", key=f"retry {name}")
 
 
-def shown_to(context: Context, *, presenting: bool, n_learners: int) -> dict[str, list[StreamlitPage]]:
+def shown_to(context: Context, *, n_learners: int) -> dict[str, list[StreamlitPage]]:
     """Return the navigation by group.
 
-    The address of a page that the visitor may not see, or that a presentation leaves out, shows the reason. A page
-    about several learners is in no menu of a person with one.
+    The address of a page that the visitor may not see shows the reason. A page about several learners is in no menu
+    of a person with one.
     """
     has_many = n_learners > 1 or context.may("members")
     shown: dict[str, list[StreamlitPage]] = {}
     for page in PAGES:
-        if presenting and not page.is_presented:
-            # An address copied from a colleague is one of ours as well.
-            shown.setdefault("", []).append(_left_out(page))
-        elif presenting or context.may(page.needs):
+        if context.may(page.needs):
             shown.setdefault(page.group, []).append(page_of(page, has_many))
         else:
             shown.setdefault("", []).append(_closed(context, page))
@@ -271,17 +268,6 @@ def page_of(page: Page, has_many: bool = True) -> StreamlitPage:
             visibility="hidden" if is_hidden else "visible",
         )
     return pages[page.name, is_hidden]
-
-
-def _left_out(page: Page) -> StreamlitPage:
-    """Return a page that a presentation leaves out: it shows the reason, and a link."""
-
-    def show_reason() -> None:
-        st.title(f"{page.title} is no part of a presentation.", anchor=False)
-        st.markdown(":gray[Nothing is changed while presenting. Behind “Presenting” it is switched off.]")
-        link(OVERVIEW, "Overview")
-
-    return st.Page(show_reason, title=page.title, url_path=page.name, visibility="hidden")
 
 
 def _closed(context: Context, page: Page) -> StreamlitPage:

@@ -12,10 +12,8 @@ from dashboard.widgets.parts import muted, section
 
 
 def conversation(story: RunStory, *, title: str = "Conversation") -> None:
-    """Draw the transcript, or the reason for its absence; a presentation shows none."""
+    """Draw the transcript, or the reason for its absence."""
     here = reading()
-    if here.presenting:
-        return
     one = queries.transcript(story.facts.uid)
     if one.messages is None:
         section(wording.literal(title))
@@ -28,7 +26,7 @@ def conversation(story: RunStory, *, title: str = "Conversation") -> None:
 def messages_of(story: RunStory) -> bool:
     """Draw the transcript of a run, folded; return whether there is one."""
     here = reading()
-    messages = None if here.presenting else queries.transcript(story.facts.uid).messages
+    messages = queries.transcript(story.facts.uid).messages
     if messages:
         with st.expander(f"Conversation: {transcript_note(messages)}"):
             st.html(transcript(messages, story.arms, here.tokens))

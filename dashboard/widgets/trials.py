@@ -17,6 +17,7 @@ from core.records.experiment import ExperimentRow
 from core.records.trial import TrialRow, TrialStory, TrialVerdict
 from dashboard import actions, pages, queries, wording
 from dashboard.figures.trial import by_task
+from dashboard.figures.worth import Worth, worths
 from dashboard.reading import pictured_once, reading
 from dashboard.sentences import trials as sentences
 from dashboard.sentences.trials import Test, Used
@@ -153,6 +154,13 @@ def used() -> list[Used]:
     """Return the verdicts in force of arms with a belief, as `sentences.used` orders them."""
     shown = in_force()
     return sentences.used(shown, queries.judgements()) if shown else []
+
+
+def worth_rows() -> tuple[Worth, ...]:
+    """Return the arms of the picture of tokens and use, with the words of trials and experiments."""
+    tested = {one.arm: one.word for one in reversed(in_force()) if one.word in {"helps", "harms"}}
+    excluded = reading().frame.settings.excluded_arms
+    return worths(queries.belief().columns, queries.judgements(), excluded, tested)
 
 
 def used_and_harming(*, experiments_too: bool = True) -> None:

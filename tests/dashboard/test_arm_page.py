@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.corrections import note, reset, undo
+from core.flows.corrections import reset, undo
 from core.flows.importing import import_files
 from core.flows.learn import record, reward
 from core.records.candidate import tool_candidate
@@ -163,14 +163,6 @@ def test_a_note_is_written_shown_and_taken_back_and_an_empty_one_refused(
     check(page)
     assert [one.undone for one in queries.notes(context, ARM)] == [True]
     assert page.button(key="take back note-1").label == "Redo"
-
-
-def test_presenting_shows_the_arm_and_changes_nothing(open_page: Open, context: Context) -> None:
-    note(context, ARM, "slow on Mondays")
-    reward(context, ARM, 0.5)
-    page = open_page("arm", arm=ARM, present="true")
-    assert "act" not in ledger(page)[0]
-    assert not [button for button in page.button if button.label in {"Write note", "Undo"}]
 
 
 def test_runs_of_an_undone_import_are_not_its_runs(open_page: Open, database: Path, tmp_path: Path) -> None:

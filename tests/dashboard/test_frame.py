@@ -74,19 +74,13 @@ def test_the_last_act_is_undone_from_every_page(database: Path, open_page: Open)
     assert not [one for one in page.button if str(one.key).startswith("undo last")]
 
 
-def test_presenting_offers_no_keys_and_a_narrow_window_one_button_for_the_frame(
-    database: Path, open_page: Open
-) -> None:
+def test_a_narrow_window_has_one_button_for_the_frame(database: Path, open_page: Open) -> None:
     world(database, keys(5), 20)
-    page = open_page(present="true")
-    assert "keys" not in {one.key for one in page.button}
-    assert "First steps" not in {str(link.proto.label) for link in page.get("page_link")}
     page = open_page(compact="true")
     assert not page.selectbox
     unfold(page, "frame popover")
     assert page.selectbox("learner").options == ["default"]
     assert {one.key for one in page.multiselect} >= {"model", "channel", "type"}
-    assert page.toggle("present").value is False
     check(page.multiselect("type").set_value(["tool"]).run())
     assert page.multiselect("type").value == ["tool"]
 

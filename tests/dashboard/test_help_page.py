@@ -113,13 +113,6 @@ def test_a_session_is_a_hit_whose_link_opens_it(open_page: Open, database: Path)
     assert len(page.dataframe[0].value) == 2
 
 
-@pytest.mark.parametrize(("presenting", "n_notes"), [("false", 1), ("true", 0)])
-def test_a_presentation_shows_no_text(searched: None, open_page: Open, presenting: str, n_notes: int) -> None:
-    page = open_page("search", words="mondays", present=presenting)
-    assert len(page.dataframe) == n_notes
-    assert ("notes" in "\n".join(texts(page))) is bool(n_notes)
-
-
 @pytest.mark.parametrize("words", ["", "  ", "nothing of this", "'\" OR *", "x" * 10_000])
 def test_without_a_hit_the_page_says_what_to_do(searched: None, open_page: Open, words: str) -> None:
     page = open_page("search", words=words)

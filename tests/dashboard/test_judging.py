@@ -132,10 +132,6 @@ def test_a_second_click_on_what_was_sent_does_nothing(open_page: Open, context: 
     assert len(given(context)) == 1
 
 
-def test_viewers_and_presentations_judge_nothing(open_page: Open, context: Context) -> None:
-    assert not open_page("run", run="judged", present="true").button_group
-
-
 def test_of_many_arms_some_are_drawn_and_all_are_found(open_page: Open, database: Path) -> None:
     context = context_at(database)
     record_all(context, [Run(uid="many", inventory=inventory(*keys(300)), ended_at_ms=NOON_MS)])

@@ -118,17 +118,6 @@ def test_imported_runs_alone_say_what_is_known_and_claim_nothing(open_page: Open
     assert "armscope chose no run yet" in title
 
 
-def test_a_presentation_leads_to_evidence_and_offers_no_act(open_page: Open, database: Path) -> None:
-    context = sick(database)
-    change(context, "phase", "passive")
-    for presenting in (False, True):
-        page = open_page("overview", present="true") if presenting else open_page()
-        assert "The learner is passive since " in said(page)
-        assert "See the evidence" in {str(link.proto.label) for link in page.get("page_link")}
-        where = {"finding": "passive", **({"present": "true"} if presenting else {})}
-        assert open_page("evidence", **where).button(key="set phase").disabled == presenting
-
-
 def test_a_change_is_undone_and_done_again_from_the_log(open_page: Open, database: Path) -> None:
     context = sick(database)
     reward(context, SEARCH, 1.0, reason="found it")

@@ -13,7 +13,6 @@ from urllib.parse import parse_qsl
 import msgspec
 import numpy as np
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from core import explained
 from core.flows import queries
@@ -33,7 +32,7 @@ from core.records.times import DAY_MS
 from core.store.episodes import tell_episodes
 from dashboard.pages import PAGES
 from dashboard.sentences import inclusion as sentences
-from tests.dashboard.conftest import APP, Open, check, is_text_only, said, texts
+from tests.dashboard.conftest import Open, is_text_only, said, texts
 from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at, keys, runs, world
 
 EVERY: Final = tuple(page.name for page in PAGES)
@@ -169,7 +168,7 @@ def test_a_hostile_address_shows_the_page_without_its_filters(
         reward_arm=junk,
         scope=junk,
         compact="maybe",
-        present="\ud800".encode("utf-8", "replace").decode(),
+        slide="\ud800".encode("utf-8", "replace").decode(),
     )
     assert all("alert(1)" not in text for text in texts(page))
 
@@ -189,16 +188,6 @@ def test_the_table_has_one_row_per_arm_and_the_whole_id(open_page: Open, databas
     assert len(table) == len(HOSTILE)
     assert max(len(name) for name in table["arm"]) <= 40
     assert set(table["id"]) == {key.replace("\u202e", "") for key in HOSTILE}
-
-
-def test_presentation_mode_has_no_administration(open_page: Open, database: Path) -> None:
-    world(database, keys(5), 10)
-    page = AppTest.from_file(str(APP), default_timeout=300)
-    page.query_params["present"] = "true"
-    page.run()
-    check(page)
-    with pytest.raises(ValueError, match="registered"):
-        page.switch_page("app_pages/reset.py")
 
 
 def test_a_database_that_cannot_be_opened_says_so(open_page: Open, database: Path) -> None:

@@ -208,13 +208,8 @@ def test_a_long_transcript_unfolds(open_page: Open, database: Path) -> None:
     assert "3,800 more characters" in body
 
 
-def test_viewers_and_presentations_get_none(
-    open_page: Open, database: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_viewers_get_none(open_page: Open, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded_run(database, CALL, REPLY)
-    page = open_page("run", run="r", present="true")
-    assert not page.exception
-    assert "two of them" not in f"{shown(page)} {' '.join(texts(page))}"
     monkeypatch.setattr("core.settings.local_operator", lambda: Actor(name="vi", role="viewer"))
     page = open_page("run", run="r")
     assert not shown(page)

@@ -82,9 +82,8 @@ def told(page: AppTest) -> str:
 
 
 @pytest.mark.parametrize("role", get_args(PersonRole))
-@pytest.mark.parametrize("presenting", [False, True])
 def test_the_menu_has_seven_heads_and_required_pages_a_line_each(
-    context: Context, monkeypatch: pytest.MonkeyPatch, role: PersonRole, presenting: bool
+    context: Context, monkeypatch: pytest.MonkeyPatch, role: PersonRole
 ) -> None:
     menus: list[dict[str, list[StreamlitPage]]] = []
     draw = st.navigation
@@ -95,7 +94,7 @@ def test_the_menu_has_seven_heads_and_required_pages_a_line_each(
 
     monkeypatch.setattr(st, "navigation", noted)
     let_in(context, "jo", role)
-    coming(claims("u-jo"), **({"present": "true"} if presenting else {}))
+    coming(claims("u-jo"))
     lines = [
         (head or one.title, one.title)
         for head, of in menus[-1].items()
@@ -106,8 +105,7 @@ def test_the_menu_has_seven_heads_and_required_pages_a_line_each(
     own = replace(context, actor=Actor(name="jo", role=role))
     for page in PAGES:
         if page.name in REQUIRED:
-            may_see = own.may(page.needs) and (page.is_presented or not presenting)
-            assert [title for _, title in lines].count(page.title) == may_see
+            assert [title for _, title in lines].count(page.title) == own.may(page.needs)
             assert (ROOT / f"dashboard/app_pages/{page.name}.py").is_file()
 
 

@@ -168,7 +168,7 @@ def fill(visit: Visit, label: str, text: str) -> None:
 
 
 def the_frame(visit: Visit) -> None:
-    """Span, models and types; presentation and compact charts."""
+    """Span, models and types."""
     unfold(visit, "Nov")
     press(visit, "radio", "Dates")
     visit.page.get_by_role("group", name="From").get_by_role("spinbutton").first.click()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser
 
 from tests.journeys.axe import findings
 from tests.journeys.conftest import Come
@@ -55,15 +55,6 @@ def test_empty_pages(come: Come, empty: Served, width: int, dark: bool) -> None:
     visit = come(empty, width=width, dark=dark)
     for name in ("overview", "arm", "savings", "run", "data", "settings"):  # the others are as the first
         nothing_is_wrong(open_page(visit, name), name)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("width", "dark"), _LOOKS)
-def test_pages_while_presenting(come: Come, served: Served, width: int, dark: bool) -> None:
-    visit = come(served, width=width, dark=dark)
-    for name in ("overview", "posteriors", "arm", "runs", "settings"):
-        nothing_is_wrong(open_page(visit, name, present="true"), name)
-    expect(visit.title()).to_have_text("Settings is no part of a presentation.")
 
 
 def nothing_is_wrong(visit: Visit, name: str) -> None:

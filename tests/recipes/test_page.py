@@ -35,9 +35,7 @@ def page() -> None:
 page()
 '''
 _ROW: Final = '    Page(name="goals", title="Goals", group=_MANAGE, needs="reset"),\n'
-_BEFORE_IT: Final = (
-    '    RESET := Page(name="reset", title="Reset", group=_MANAGE, needs="reset", is_presented=False),\n'
-)
+_BEFORE_IT: Final = '    RESET := Page(name="reset", title="Reset", group=_MANAGE, needs="reset"),\n'
 _TESTS: Final = '''"""Goals: where there are data, where they can't be opened, and for whom the page is."""
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def _table(arm: str, page: ArmLedger) -> None:
         name="arm ledger",
         rest="at",
         alt=f"Ledger of {wording.things(len(rows), 'observation')}, newest first",
-        cache_key=(arm, rows[0], len(rows), here.presenting, here.context.actor),
+        cache_key=(arm, rows[0], len(rows), here.context.actor),
         column="run",
         acts=[one.entry for one in rows],  # automatic observations are undone with their run or import
         at=LEDGER,

@@ -14,8 +14,8 @@ import streamlit as st
 
 from dashboard.configuration import PACKAGE
 from dashboard.figures.theme import Tokens
-from dashboard.widgets.address import COMPACT, PRESENT
-from dashboard.widgets.keys import JUDGE_BAR, JUDGE_EFFECT
+from dashboard.widgets.address import COMPACT
+from dashboard.widgets.keys import JUDGE_BAR, JUDGE_EFFECT, SLIDE, TURN
 from dashboard.widgets.parts import COPIED, HELPING, RIGHT
 
 WIDTH_COOKIE: Final = "armscope-width"
@@ -28,12 +28,32 @@ _HEADER: Final = "3.75rem"
 """Height of Streamlit's own header, with the navigation."""
 _MOST_COLUMNS: Final = 7
 """Most columns of a small table."""
-_LARGE: Final = "@media (min-width: 701px) { html { font-size: 18px; } }"
-
-
-def presenting() -> bool:
-    """Return whether the page is presented to an audience: read-only, without administration."""
-    return _switched_on(PRESENT)
+_PRESSED: Final = (
+    f":is([data-testid=stHeader], .st-key-{FRAME}, .st-key-{TURN}, .stButton, .stDownloadButton, .stPopover, "
+    ".stPageLink, .stButtonGroup, .stToast, .armscope-csv, .stExpander:not(:has(details[open])))"
+)
+_SLIDE: Final = (
+    *(
+        f"@media (min-width: {width}px) and (min-height: {height}px) {{ :root {{ --grown: {grown}; }} }}"
+        for width, height, grown in (
+            (0, 0, 1),
+            (1_000, 600, 1.2),
+            (1_000, 800, 1.5),
+            (1_600, 950, 1.9),
+            (2_400, 1_300, 2.6),
+        )
+    ),
+    "html { font-size: calc(15px * var(--grown)); }",
+    f"[data-testid=stHeader], .st-key-{FRAME}, [class*=st-key-turn-Page] {{ display: none; }}",
+    "[data-testid=stMainBlockContainer] { padding: 5vh 6vw 5rem; }",
+    # Its chart is drawn small, and enlarged with its text.
+    f".st-key-{SLIDE} [data-testid=stElementContainer]:has(.js-plotly-plot) "
+    "{ width: calc(100% / var(--grown)) !important; overflow: visible; }",
+    f".st-key-{SLIDE} .js-plotly-plot {{ overflow: visible !important; }}",
+    f".st-key-{SLIDE} .plot-container {{ zoom: var(--grown); }}",
+    f".st-key-{TURN} {{ position: fixed; inset: auto 0 0; width: auto; padding: 1vh 6vw; }}",
+)
+"""A slide fills the window, and its type grows with it."""
 
 
 def compact() -> bool:
@@ -71,15 +91,16 @@ def picture(name: Literal["icon", "logo-light", "logo-dark"]) -> str:
     return f"data:image/svg+xml;base64,{b64encode((_PICTURES / f'{name}.svg').read_bytes()).decode('ascii')}"
 
 
-def style(look: Tokens, *, presenting: bool) -> None:
-    """Style the page: selected labels and tabs in accent text (the fill is too dark in dark mode), larger type when
-    presenting.
+def style(look: Tokens, *, is_slide: bool) -> None:
+    """Style the page: selected labels and tabs in accent text (the fill is too dark in dark mode); a slide fills it.
 
     Key hints and labels of disabled fields, which Streamlit fades, keep a readable contrast. The keyboard's focus is
     visible everywhere, also in Streamlit's navigation. The note in a section's head is no heading. A head alone is as
     high as one with a button. The frame stays visible while the page scrolls, so that its popovers open in view.
     """
     rules = (
+        # The font's own distance between words is narrow in bold, and whole pixels make it narrower.
+        "html { text-rendering: geometricPrecision; } :is(h2, h3, b, strong) { word-spacing: 0.06em; }",
         'button[data-variant="segmented_control"][aria-checked="true"] p '
         f"{{ color: {look.accent_text}; font-weight: 600; }}",
         f'button[role="tab"][aria-selected="true"] p {{ color: {look.accent_text}; }}',
@@ -136,6 +157,8 @@ def style(look: Tokens, *, presenting: bool) -> None:
             "{ text-align: right !important; }"
             for index in range(1, _MOST_COLUMNS + 1)
         ),
-        _LARGE if presenting else "",
+        # On paper there is nothing to press.
+        f"@media print {{ html {{ print-color-adjust: exact; }} {_PRESSED} {{ display: none !important; }} }}",
+        *(_SLIDE if is_slide else ()),
     )
     st.html(f"<style>{' '.join(rules)}</style>")
