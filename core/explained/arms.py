@@ -80,20 +80,20 @@ def arms(judged: Mapping[str, Judgement]) -> Table[JudgedArm]:
 def posteriors(judged: Mapping[str, Judgement]) -> Table[JudgedPosterior]:
     """Return the table of posteriors with their judgements."""
     return Table(
-        arm=Field("arm", lambda one: one.arm, "arm", width=186),
+        arm=Field("arm", lambda one: one.arm, "arm", width=182),
         mean=mean("mean", lambda one: one.mean, width=64),
         interval=Field(
             "95% interval",
             lambda one: f"{one.interval.lower:.3f} to {one.interval.upper:.3f}",
             "number",
-            width=96,
+            width=88,
         ),
-        judgement=text("judgement", lambda one: _judged(judged.get(one.arm)), width=232, explained=JUDGED),
+        judgement=text("judgement", lambda one: _judged(judged.get(one.arm)), width=252, explained=JUDGED),
         confidence=text("confidence", lambda one: one.confidence.replace("_", " "), width=104),
         pulls=count("pulls", lambda one: one.pulls, width=64),
         effective=count(
             "effective", lambda one: _effective(one.effective_pulls), "-", width=72, explained=EFFECTIVE
         ),
         inclusions=count("in runs", lambda one: one.inclusions, width=68),
-        chance=Field("chance", chance_of, "share", width=84, explained=CHANCE),
+        chance=Field("chance", chance_of, "share", width=76, explained=CHANCE),
     )

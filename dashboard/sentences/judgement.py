@@ -78,6 +78,15 @@ def judgement(one: Judgement, *, year_of_ms: int | None = None) -> str:
     return wording.plain(explained.judgement(one, since=_since(one, year_of_ms)))
 
 
+def fitting(one: Judgement, chars: int, *, year_of_ms: int | None = None) -> str:
+    """Return it for a narrow cell: its first clause if the whole is too long, and that the arm is excluded."""
+    words = judgement(one, year_of_ms=year_of_ms)
+    if len(words) <= chars:
+        return words
+    short = explained.EXCLUDED if explained.is_excluded(one) else words.split("; ")[0].split(", ")[0]
+    return wording.cut_middle(short, chars)
+
+
 def _since(one: Judgement, year_of_ms: int | None) -> Words:
     return Words("" if one.since_ms is None else wording.since(one.since_ms, year_of_ms=year_of_ms))
 

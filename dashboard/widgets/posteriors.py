@@ -70,6 +70,7 @@ JUDGEMENT_KIND_WORDS: Final[Mapping[str, Words]] = {
 }
 _PHONE: Final = {"type": 48, "arm": 152, "mean": 64, "interval": 104}
 _DESCRIBED: Final = described({})
+_JUDGED_CHARS: Final = 46
 
 
 def order() -> Order:
@@ -230,7 +231,7 @@ def _arm_rows(
         "interval": [
             wording.interval(float(summary.lower[index]), float(summary.upper[index])) for index in places
         ],
-        "judgement": [sentences.judgement(one, year_of_ms=year_of_ms) for one in judgements],
+        "judgement": [sentences.fitting(one, _JUDGED_CHARS, year_of_ms=year_of_ms) for one in judgements],
         "confidence": [wording.band(BANDS[int(summary.band[index])]) for index in places],
         "pulls": columns.pulls[places],
         "effective": [

@@ -162,7 +162,9 @@ def test_every_place_says_what_was_judged(open_page: Open, context: Context) -> 
     assert title.endswith(" look poisoned.")
     cells = page.dataframe[0].value.set_index("id")["judgement"].to_dict()
     year_of_ms = queries.frame(context).last_at_ms
-    assert cells == {arm: sentences.judgement(one, year_of_ms=year_of_ms) for arm, one in judged.items()}
+    assert cells == {arm: sentences.fitting(one, 46, year_of_ms=year_of_ms) for arm, one in judged.items()}
+    whole = {arm: sentences.judgement(one, year_of_ms=year_of_ms) for arm, one in judged.items()}
+    assert all(len(cell) <= 46 and whole[arm].startswith(cell) for arm, cell in cells.items())
     assert "need a look" in open_page("posteriors").title[0].value or len(judged) <= 12
     for arm, word in ((poisoned[0], "Looks like a detector fault"), ("tool:other:drifts", "is drifting")):
         assert word in open_page("arm", arm=arm).title[0].value
