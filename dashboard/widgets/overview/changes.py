@@ -41,9 +41,8 @@ _KINDS: Final[dict[Kind, tuple[ActionName, ...]]] = {
 
 
 def head() -> None:
-    """Draw the section's head, with all changes behind a button."""
+    """Draw the links of the section, and all changes behind a button; the fold has its title."""
     with both_ends():
-        st.header("What changed", anchor=False, width="content")
         newest_ms = reading().frame.last_at_ms
         if newest_ms is not None:
             since_ms = newest_ms - (address.LATEST_DAYS - 1) * DAY_MS
