@@ -12,12 +12,11 @@ from core.explained import EXCLUDED, chance_words, is_excluded
 from core.explained.arms import posteriors
 from core.records.times import instant
 from dashboard import wording
-from dashboard.figures.arms import ArmRow, alarmed, notable, ordered, ranked_rows, rows, table
+from dashboard.figures.arms import ArmRow, alarmed, notable, ordered, rows, table
 from dashboard.figures.bands import bands_by_type
 from dashboard.figures.chart import Chart
 from dashboard.figures.densities import densities, sample
 from dashboard.figures.distributions import distributions
-from dashboard.figures.ladder import ladder
 from dashboard.figures.saving import saved_share, saving
 from dashboard.figures.savings_time import savings_time
 from dashboard.figures.strata import strata
@@ -61,14 +60,13 @@ def _figure(title: str, draw: Callable[[bool], Chart], note: str = "") -> Figure
 class Section:
     """A part of the report; every number in it comes from ``query``. Texts are Markdown, escaped.
 
-    ``folded`` lines explain how the numbers are computed; ``cards`` are label, value and change of key figures.
+    ``folded`` lines explain how the numbers are computed.
     """
 
     title: str
     query: Query
     sentence: Sentence = ()
     lines: tuple[str, ...] = ()
-    cards: tuple[tuple[str, str, str | None], ...] = ()
     folded: tuple[str, ...] = ()
     figures: tuple[Figure, ...] = ()
     table: Table | None = None
@@ -151,10 +149,8 @@ def _sections(facts: Facts) -> tuple[Section, ...]:
             query=facts.questions["overview"],
             lines=_claims(facts) or ("Nothing needs a look.",),
         ),
-        _key_figures(facts),
         _savings(facts),
         *_beside_savings(facts),
-        _most_and_least_used(facts),
         _beliefs(facts),
         _confidence(facts),
         _changes(facts),
@@ -186,15 +182,6 @@ def _claims(facts: Facts) -> tuple[str, ...]:
         for item in facts.overview.attention
     ]
     return tuple(f"**{claim.claim}**: {claim.evidence}" for claim in claims)
-
-
-def _key_figures(facts: Facts) -> Section:
-    overview = facts.overview
-    return Section(
-        title="Key figures",
-        query=facts.questions["overview"],
-        cards=tuple(overview_sentences.figure_card(figure, overview) for figure in overview.figures),
-    )
 
 
 def _savings(facts: Facts) -> Section:
@@ -260,19 +247,6 @@ def _beside_savings(facts: Facts) -> list[Section]:
         "Policies before": achieved.policies_table(saved.policies) if saved.policies[1:] else None,
     }
     return [Section(title=title, query=query, table=table) for title, table in tables.items() if table]
-
-
-def _most_and_least_used(facts: Facts) -> Section:
-    overview = facts.overview
-    ranked = ranked_rows(sorted([*overview.top, *overview.bottom], key=lambda arm: arm.rank))
-    note = f"mean and 95% interval, {overview.ranked_min_pulls} pulls or more"
-    figures = (_figure("Most and least used", lambda narrow: ladder(ranked, LOOK, compact=narrow), note),)
-    return Section(
-        title="Most and least used",
-        query=facts.questions["overview"],
-        lines=() if ranked else (f"No arm has {overview.ranked_min_pulls} pulls yet.",),
-        figures=figures if ranked else (),
-    )
 
 
 def _beliefs(facts: Facts) -> Section:

@@ -61,9 +61,6 @@ sup {{ line-height: 0; font-size: .6875rem; }}
 a {{ color: {LOOK.accent_text}; text-decoration: none; }}
 figure {{ margin: .5rem 0; }} .wide, .table, pre {{ overflow-x: auto; }}
 svg {{ display: block; max-width: 100%; height: auto; overflow: visible; }} svg.phone {{ display: none; }}
-.cards {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(130px, 1fr)); gap: .5rem; margin: 1rem 0; }}
-.cards div {{ border: 1px solid {LOOK.border}; border-radius: 6px; padding: .6rem .7rem; }}
-.cards b {{ display: block; font-size: 1.6rem; font-weight: 600; line-height: 1.3; }}
 table {{ border-collapse: collapse; width: 100%; font-size: .875rem; }}
 th, td {{ border-bottom: 1px solid {LOOK.table_border}; padding: .3rem .6rem; text-align: left;
   white-space: nowrap; vertical-align: top; }}
@@ -82,7 +79,7 @@ dt {{ color: {LOOK.muted}; }} dd {{ margin: 0; overflow-wrap: anywhere; }}
 @page {{ margin: 15mm; }}
 @media print {{
   body {{ margin: 0 auto; padding: 0; font-size: 10.5pt; }} .first {{ break-after: page; }}
-  h2, h3, h4, summary, .lead {{ break-after: avoid; }} figure, tr, .cards, p {{ break-inside: avoid; }}
+  h2, h3, h4, summary, .lead {{ break-after: avoid; }} figure, tr, p {{ break-inside: avoid; }}
   details::details-content {{ content-visibility: visible; height: auto; }} details > .wide {{ margin: 1rem 0; }}
   .wide, .table, pre {{ overflow: visible; }} pre {{ white-space: pre-wrap; }}
   section table {{ font-size: 7.5pt; }} th, td {{ padding: .15rem .3rem; white-space: normal; }}
@@ -141,7 +138,7 @@ def _section(section: Section, n_before: int) -> str:
     )
     whole = "" if section.table is None else _table(section.table)
     return (
-        f"<section>{_FOLD}{escape(section.title)}{source}</h3></summary>{lead}{_cards(section.cards, source)}{lines}"
+        f"<section>{_FOLD}{escape(section.title)}{source}</h3></summary>{lead}{lines}"
         f"{_folded(section.folded)}{figures}{whole}</details></section>"
     )
 
@@ -149,15 +146,6 @@ def _section(section: Section, n_before: int) -> str:
 def _folded(lines: Iterable[str]) -> str:
     inner = "".join(f"<p>{_line(line)}</p>" for line in lines)
     return f"<details><summary>How it is computed</summary>{inner}</details>" if inner else ""
-
-
-def _cards(cards: Iterable[tuple[str, str, str | None]], source: str) -> str:
-    shown = "".join(
-        f"<div><small>{escape(label)}{source}</small><b>{escape(value)}</b>"
-        f"<small>{escape(change or '')}</small></div>"
-        for label, value, change in cards
-    )
-    return f'<div class="cards">{shown}</div>' if shown else ""
 
 
 def _figure(figure: Figure, above: str, name: str, source: str) -> str:
