@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
-from core.maths.statistics.overview import ArmEvidence, Attention, FigureName, KeyFigure, Overview
+from core.maths.statistics.overview import ArmEvidence, Attention, KeyFigure, Overview
 from core.maths.statistics.savings import Savings
 from core.records.evaluation_page import Grader
 from core.records.judgement import ENOUGH_PULLS
@@ -444,24 +444,6 @@ def figure_words(figure: KeyFigure, n_arms: int) -> tuple[Words, Words, Words | 
         case "saved_percent":
             shown = wording.MISSING if value is None else wording.percent(value / 100)
             return Words("Savings"), shown, None
-
-
-def by_day(name: FigureName, values: Sequence[float]) -> str:
-    """Return the text of the line under a key figure, for readers who can't see it."""
-    label = {
-        "runs": "Runs",
-        "arms_in_use": "Arms in use",
-        "pulls": "Pulls",
-        "tokens_per_selected_run": "Tokens per selected run",
-        "tokens_per_run": "Tokens per run",
-        "calls_per_run": "Calls per run",
-        "saved_percent": "Savings up to then",
-    }[name]
-    low, high, last = (
-        wording.percent(value / 100) if name == "saved_percent" else wording.count(value)
-        for value in (min(values), max(values), values[-1])
-    )
-    return f"{label} by day, the last {len(values)} days: between {low} and {high}, {last} on the last."
 
 
 def figure_card(figure: KeyFigure, summary: Overview) -> tuple[Words, str, Words | None]:

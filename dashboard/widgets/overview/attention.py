@@ -5,18 +5,14 @@ Each claim has a link. Green and red never mean better.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
 import streamlit as st
 
 from core.flows.queries import MAX_EVIDENCE_ARMS
-from core.maths.statistics.overview import Attention, FigureName, Overview
-from core.records.arm import MICRO
+from core.maths.statistics.overview import Attention, Overview
 from core.records.times import instant
 from dashboard import pages, queries, wording
-from dashboard.figures.saving import spark
 from dashboard.figures.theme import StateMark
 from dashboard.reading import reading
 from dashboard.sentences import gain as gain_sentences
@@ -30,7 +26,6 @@ from dashboard.wording import Words
 _SHAPES: Final[dict[StateMark, Words]] = {"good": Words("✓"), "open": Words("!"), "bad": Words("×")}
 _ROWS: Final = 3
 """Rows that fit on the first screen; the others are folded."""
-_LAST_DAYS: Final = 60
 
 
 def head() -> None:
@@ -113,26 +108,3 @@ def cards(overview: Overview) -> None:
                 if reading().compact
                 else "last 7 days of data",
             )
-            _line(overview, figure.name)
-
-
-def _line(overview: Overview, name: FigureName) -> None:
-    """Draw the values by day behind a figure; nothing where there are none to draw."""
-    pulls_micro = overview.series.pulls_micro
-    if name == "tokens_per_selected_run" and overview.money is not None and overview.money.is_known:
-        return
-    series = {
-        "runs": overview.series.runs,
-        "arms_in_use": overview.series.arms_in_use,
-        "pulls": None if pulls_micro is None else pulls_micro / MICRO,
-        "tokens_per_selected_run": overview.series.tokens_per_selected_run,
-        "tokens_per_run": overview.series.tokens_per_run,
-        "saved_percent": overview.series.saved_percent,
-    }.get(name)
-    if series is None:
-        return
-    known = np.asarray(series, dtype=np.float64)[-_LAST_DAYS:]
-    known = known[np.isfinite(known)]
-    if len(known) > 1:
-        values: Sequence[float] = known.tolist()
-        st.html(spark(values, reading().tokens, alt=sentences.by_day(name, values)))
