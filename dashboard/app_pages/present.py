@@ -19,7 +19,7 @@ from dashboard.sentences import money as money_sentences
 from dashboard.sentences import overview as sentences
 from dashboard.sentences import trials as trial_sentences
 from dashboard.widgets import address, trials
-from dashboard.widgets.charts import chart, type_legend
+from dashboard.widgets.charts import chart
 from dashboard.widgets.keys import SLIDE, TURN
 from dashboard.widgets.parts import both_ends, go, muted, paragraphs, sentence, sign, small
 from dashboard.wording import Markdown
@@ -59,7 +59,6 @@ def _cost(overview: Overview, rows: tuple[Worth, ...]) -> None:
     here = reading()
     if rows:
         _picture("worth", lambda: worth(rows, here.tokens, compact=here.compact))
-        type_legend(here.tokens)
     if sentences.is_imported(overview):
         muted(sentences.pictured(rows, overview.n_arms))
 
