@@ -18,25 +18,6 @@ _NAMED: Final = 3
 SHOWN: Final = 100
 """Rejected lines, and likewise differences, that an answer lists; it counts them all."""
 
-_COUNTS: Final = (
-    "files",
-    "runs",
-    "observed",
-    "skipped",
-    "empty",
-    "outside",
-    "duplicates",
-    "updated",
-    "not_offered",
-    "ledger",
-    "ledger_duplicates",
-    "episodes",
-    "episode_duplicates",
-    "episodes_updated",
-    "left_out_runs",
-    "left_out_episodes",
-)
-
 
 class RejectedLine(msgspec.Struct, frozen=True, kw_only=True):
     file: str
@@ -187,7 +168,10 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
         """
         rejected = _new(earlier.rejected, self.rejected)
         differences = _new(earlier.differences, self.differences)
-        totals = {name: getattr(earlier, name) + getattr(self, name) for name in _COUNTS}
+        counts = [name for name in self.__struct_fields__ if isinstance(getattr(self, name), int)]
+        totals = {name: getattr(earlier, name) + getattr(self, name) for name in counts}
+        totals["rejected_count"] += len(rejected) - len(self.rejected)
+        totals["differences_count"] += len(differences) - len(self.differences)
         skipped_by = Counter(earlier.skipped_by) + Counter(self.skipped_by)
         ledger_by = Counter(earlier.ledger_by) + Counter(self.ledger_by)
         called = Counter({one.tool: one.runs for one in earlier.not_offered_calls})
@@ -202,15 +186,10 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
             ledger_by=dict(ledger_by),
             only_named=dict(Counter(earlier.only_named) + Counter(self.only_named)),
             rejected=(*earlier.rejected, *rejected)[:SHOWN],
-            rejected_count=earlier.rejected_count + self.rejected_count - len(self.rejected) + len(rejected),
             not_offered_calls=most_called(called),
             ignored=ignored,
             unread=unread_of(ignored, {one.reason: one.next_step for one in (*earlier.unread, *self.unread)}),
             differences=(*earlier.differences, *differences)[:SHOWN],
-            differences_count=earlier.differences_count
-            + self.differences_count
-            - len(self.differences)
-            + len(differences),
             notes=(*earlier.notes, *_new(earlier.notes, self.notes)),
             left_out_names=tuple(dict.fromkeys((*earlier.left_out_names, *self.left_out_names)))[:SHOWN],
             heads=tuple(dict.fromkeys((*earlier.heads, *self.heads))),
