@@ -24,6 +24,7 @@ from core.flows.settings import put
 from core.maths.packing import counted_cost
 from core.maths.statistics.experiments import cap_of, effects_so_far, figures, sessions_needed
 from core.records.achieved import OUTCOME_SOURCES, OutcomeSource
+from core.records.alike import alike
 from core.records.estimate import Estimate
 from core.records.experiment import (
     IN_POINTS,
@@ -171,11 +172,9 @@ def _planned(
     takes_long = needed is None or (days is not None and days > MOST_DAYS)
     most_sessions = MOST_PLANNED if a_day is None else a_day * MOST_DAYS
     runs = (needed or 0) * past.n_runs / max(len(past), 1)
-    planned = ExperimentPlanned(
-        arm=wish.arm,
-        metric=wish.metric,
-        smallest=wish.smallest,
-        share=wish.share,
+    planned = alike(
+        ExperimentPlanned,
+        wish,
         n_needed=needed,
         used_share=float(past.used.mean()) if len(past) else None,
         sessions_a_day=a_day,

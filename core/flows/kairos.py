@@ -19,6 +19,7 @@ from core.formats.kairos import ROOT, RewardInput, read_reward, refusal, reward_
 from core.formats.kairos_export import export_output, read_export
 from core.maths.evaluate import known_grade
 from core.records.actor import Actor
+from core.records.alike import alike
 from core.records.evaluation import EvaluationOrder
 from core.records.training import TrainingFormat, TrainingQuery
 from core.store.transaction import Transaction
@@ -73,13 +74,11 @@ def record_reward(context: Context, call: RewardInput) -> bytes:
 
 def _order(call: RewardInput) -> EvaluationOrder:
     try:
-        return EvaluationOrder(
-            outcome=call.outcome,
+        return alike(
+            EvaluationOrder,
+            call,
             layer=call.layer.uid,
             execution=call.layer.execution,
-            score=call.score,
-            feedback=call.feedback,
-            rater=call.rater,
             model=call.llm_model_id,
             rubric=call.rubric_version,
             create=True,

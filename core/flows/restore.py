@@ -24,6 +24,7 @@ from core.flows.maintenance import mend_chains
 from core.flows.progress import ProgressCallback
 from core.flows.queries.verify import problem_of, verify
 from core.records.actor import Actor, authorise
+from core.records.alike import alike
 from core.records.answers import MendedChain, RestoreAnswer
 from core.records.times import instant
 from core.records.verification import Verification
@@ -94,16 +95,8 @@ def restore(
                 replaced = _replace(live, copy, clock())
     with closing(Store(database)) as store:
         _refuse_unsound(store, operator)
-    return RestoreAnswer(
-        file=str(file),
-        database=str(database),
-        kept=None if replaced is None else str(replaced),
-        runs=plan.runs,
-        runs_lost=plan.runs_lost,
-        acts_lost=plan.acts_lost,
-        compacted=plan.compacted,
-        mended=mended,
-    )
+    kept = None if replaced is None else str(replaced)
+    return alike(RestoreAnswer, plan, file=str(file), database=str(database), kept=kept, mended=mended)
 
 
 def _copy_soundly(file: Path, copy: Path, actor: Actor, now_ms: int) -> tuple[MendedChain, ...]:

@@ -14,6 +14,7 @@ from core.explained.arms import posteriors
 from core.maths.posterior import beta
 from core.maths.statistics.overview import RankedArm
 from core.maths.statistics.summary import Summary
+from core.records.alike import alike
 from core.records.arm import ARM_TYPES, BANDS, MICRO, ArmType, Band
 from core.records.judgement import ALARMS, ENOUGH_PULLS, JUDGEMENTS, Judgement
 from dashboard import wording
@@ -106,18 +107,7 @@ def _row(columns: ArmColumns, summary: Summary, index: int, truth: Mapping[str, 
 
 def ranked_rows(ranked: Sequence[RankedArm]) -> tuple[ArmRow, ...]:
     """Return the best and worst arms of the overview as rows."""
-    return tuple(
-        ArmRow(
-            key=arm.key,
-            type=wording.type_of(arm.key),
-            mean=arm.mean,
-            lower=arm.lower,
-            upper=arm.upper,
-            pulls=arm.pulls,
-            band=arm.band,
-        )
-        for arm in ranked
-    )
+    return tuple(alike(ArmRow, arm, type=wording.type_of(arm.key)) for arm in ranked)
 
 
 def ordered(columns: ArmColumns, summary: Summary, places: Ints, order: Order) -> Ints:

@@ -193,16 +193,8 @@ def rate_of(totals: RewardSummary, scale: Scale) -> SuccessRate | None:
     success = totals.success
     if success.value is None:
         return None
-    return SuccessRate(
-        rate=success.value,
-        lower=success.lower,
-        upper=success.upper,
-        prob=success.prob,
-        missing=success.missing,
-        of_paid=success.value,
-        threshold=scale.threshold,
-        base=scale.base,
-    )
+    own = {"threshold": scale.threshold, "base": scale.base}
+    return alike(SuccessRate, success, rate=success.value, of_paid=success.value, **own)
 
 
 def environment_summary(
