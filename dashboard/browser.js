@@ -232,10 +232,13 @@
   // no spreadsheet runs a cell as a formula.
   const NUMBER = /^[+\u2212-]?(\d+|\d{1,3}(,\d{3})+)(\.\d+)?$/, FORMULA = /^[=+@\t\r-]/;
   const titled = table => `Download as CSV: ${table.ariaLabel ?? "table"}`;
+  const spoken = one => {
+    const copy = one.cloneNode(true);
+    copy.querySelectorAll("[data-testid=stIconMaterial], [aria-hidden=true], [role=img]").forEach(icon => icon.remove());
+    return copy.textContent.trim();
+  };
   const read = cell => {
-    const copy = cell.cloneNode(true);
-    copy.querySelectorAll("[data-testid=stIconMaterial], [aria-hidden=true]").forEach(one => one.remove());
-    const text = copy.textContent.trim();
+    const text = spoken(cell);
     if (NUMBER.test(text)) return text.replaceAll(",", "").replace("\u2212", "-");
     return FORMULA.test(text) ? `'${text}` : text;
   };
@@ -265,6 +268,22 @@
     URL.revokeObjectURL(link.href);
   }, true);
 
+  // Rows are heard as a list. Links and buttons of one name say of what: the row, the heading beside, or the field.
+  const named = (act, of) => { if (of) act.ariaLabel = `${spoken(act) || (act.dataset.called ??= act.ariaLabel)}: ${of}`; };
+  const listed = list => {
+    list.setAttribute("role", "list");
+    for (const row of list.querySelectorAll(":scope > * > [data-testid=stHorizontalBlock]")) {
+      const texts = [...row.querySelectorAll("[data-testid=stMarkdown] p")].map(spoken).filter(text => text);
+      row.setAttribute("role", "listitem");
+      row.querySelectorAll("a, button").forEach(act => named(act, texts.join(" ")));
+    }
+  };
+  const headed = row => {
+    const heading = row.querySelector(":scope > * h2");
+    if (heading) row.querySelectorAll("a, button").forEach(act => named(act, spoken(heading)));
+  };
+  const fielded = act => named(act, act.closest("[data-testid=stElementContainer]").querySelector("input")?.ariaLabel);
+
   // What a reader of the page hears, where Streamlit's own marks contradict each other: the navigation on a phone is a
   // list whose items lie in boxes, the place where files are dropped says that it is only decoration, and a table or
   // a box that scrolls can't be reached by keys in every browser.
@@ -277,6 +296,11 @@
     ["[data-testid=stDialog]", one => {
       if (line.isConnected && one.innerText.startsWith("Connection error")) one.querySelector("button[aria-label=Close]")?.click();
     }],
+    ["[class*=st-key-list-of]", listed],
+    ["[data-testid=stMain] [data-testid=stHorizontalBlock]:has(> * h2):not(:has([data-testid=stVerticalBlock]))", headed],
+    ["[data-testid=stNumberInput] button, [data-testid=stSelectbox] button", fielded],
+    ["[data-testid=stCode] button", one => named(one, spoken(one.closest("[data-testid=stCode]").querySelector("code")))],
+    ["[data-testid=stMarkdown] [role=img][aria-label$=' icon']", one => one.setAttribute("aria-hidden", "true")],
     ["[data-testid=stVerticalBlock][overflow=auto]", one => {
       if (one.scrollHeight > one.clientHeight) one.tabIndex = 0; else one.removeAttribute("tabindex");
     }],

@@ -51,7 +51,7 @@ RUBRIC: Final = "parting_rubric"
 _MOST_JUDGED: Final = 2_000
 _MOST_ROWS: Final = 50
 _PHONE: Final = {"type": 48, "arm": 150, "last": 110}
-_PHONE_BESIDE: Final = {"what": 150, "mine": 84, "others": 120}
+_PHONE_BESIDE: Final = {"mine": 84, "others": 120, "what": 150}
 
 
 class Finding(NamedTuple):
@@ -170,12 +170,12 @@ def _arms(item: Attention) -> None:
     known, judged = queries.everything(), queries.judgements()
     columns, places = known.columns, known.columns.places
     table: Table[str] = Table(
-        arm=Field("arm", lambda arm: arm, "arm", width=196),
+        arm=Field("arm", lambda arm: arm, "arm", width=216),
         last=time("last observed", lambda arm: judged[arm].last_at_ms, "never", width=126),
         mean=mean("mean", lambda arm: judged[arm].mean, width=60),
         pulls=count("pulls", lambda arm: judged[arm].pulls, width=60),
         tokens=count("tokens", lambda arm: max(int(columns.token_cost[places[arm]]), 0) or None, width=66),
-        chance=text("in prompts", lambda arm: chance_words(judged[arm].chance), width=96),
+        chance=text("in prompts", lambda arm: chance_words(judged[arm].chance), width=80),
     )
     arms = [arm for arm in item.arms if arm in judged]
     section("The arms", "most urgent first")
@@ -285,7 +285,8 @@ class _Beside(NamedTuple):
 
 
 _BESIDE: Final[Table[_Beside]] = Table(
-    what=text("what", lambda one: judging.judged(one.row), width=200),
+    what=text("what", lambda one: judging.judged(one.row), width=130),
+    execution=text("execution", lambda one: one.row.subject.execution, width=130),
     run=text("run", lambda one: one.row.subject.run, width=110),
     mine=text("this rater", lambda one: one.row.outcome, width=84),
     others=text(
@@ -405,7 +406,7 @@ def _leave_out(item: Attention) -> None:
 
 
 def _record_tokens(_: Attention) -> None:
-    st.code(sentences.RECORD_TOKENS, language="python", wrap_lines=True)
+    st.code(sentences.RECORD_TOKENS, language=None, wrap_lines=True)
 
 
 _SET_RATE: Final = _set("baseline_rate", None, Words("Set the recommended baseline rate"))

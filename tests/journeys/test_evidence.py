@@ -32,6 +32,10 @@ _ACTS: Final = {
     "without known tokens": None,
 }
 """What the demo names, and the act on the page of each."""
+_NAMES: Final = """
+() => [...document.querySelectorAll('[data-testid=stMain] :is(a, button)')]
+  .filter(one => one.checkVisibility()).map(one => one.ariaLabel ?? one.textContent)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +136,21 @@ def test_a_refused_repair_is_read_at_its_button(
     assert findings(visit.page) == []
     assert visit.too_wide() == []
     sick_served.armscope("undo", str(repaired["id"]))
+
+
+def test_rows_are_a_list_and_their_links_and_buttons_have_names_of_their_own(
+    come: Come, demo: Served
+) -> None:
+    visit = come(demo).open("overview", learner="support-agent")
+    for fold in ("with the evidence", "What changed"):
+        visit.page.get_by_text(fold).first.click()
+    visit.settle()
+    names = visit.page.evaluate(_NAMES)
+    assert sorted(names) == sorted(set(names))
+    assert "See the evidence: 3 files look poisoned" in names
+    lists = visit.page.get_by_test_id("stMain").get_by_role("list")
+    assert [one.get_by_role("listitem").count() for one in lists.all()] == [3, len(_ACTS), 5]
+    assert findings(visit.page) == []
 
 
 def test_the_picture_of_a_drift_is_free_of_findings_in_dark(come: Come, sick_served: Served) -> None:

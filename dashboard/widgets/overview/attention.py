@@ -43,10 +43,11 @@ def rows(overview: Overview) -> None:
             checked = "" if at is None else f" Checked {wording.day(at)}, {instant(at):%H:%M} UTC."
             st.markdown(f"Nothing needs a look.{checked}")
             return
-        for index, item in enumerate(overview.attention[:_ROWS]):
-            _row(item, f"attention {index}", has_evidence=False)
+        with st.container(gap="xsmall", key="list of claims"):
+            for index, item in enumerate(overview.attention[:_ROWS]):
+                _row(item, f"attention {index}", has_evidence=False)
         words = f"All {wording.count(len(overview.attention))}, with the evidence"
-        with st.expander(words):
+        with st.expander(words), st.container(gap="xsmall", key="list of findings"):
             for index, item in enumerate(overview.attention):
                 _row(item, f"finding {index}", has_evidence=True)
 

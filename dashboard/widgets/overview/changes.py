@@ -60,14 +60,20 @@ def rows() -> None:
         result(_LATEST)
         if not lines:
             st.markdown("Nothing was changed by hand yet.")
-        for index, entries in enumerate(lines):
-            with st.container(
-                horizontal=True, vertical_alignment="center", gap="small", wrap=False, key=f"changed {index}"
-            ):
-                if len(entries) == 1:
-                    _one(entries[0])
-                else:
-                    _many(entries)
+            return
+        with st.container(gap="xsmall", key="list of changes"):
+            for index, entries in enumerate(lines):
+                with st.container(
+                    horizontal=True,
+                    vertical_alignment="center",
+                    gap="small",
+                    wrap=False,
+                    key=f"changed {index}",
+                ):
+                    if len(entries) == 1:
+                        _one(entries[0])
+                    else:
+                        _many(entries)
 
 
 def _one(entry: AuditEntry) -> None:
