@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from core.flows.queries import ChangeEvidence, RepairPreview, Share
@@ -97,21 +97,6 @@ def evidence(change: ChangeEvidence, *, year_of_ms: int | None) -> Sentence:
     return composed(f"{arms} {was} used in ", used, f" since {since} (before: {_used(before)}).")
 
 
-def evidence_line(change: ChangeEvidence, claimed: tuple[Markdown, Markdown]) -> Markdown:
-    """Return the claim of the overview with its numbers, and how often the arms were chosen before and since."""
-    claim, numbers = claimed
-    first = f"{claim}: {numbers}. " if claim else Words("")
-    before = _sum(one.chosen_before for one in change.arms)
-    after = _sum(one.chosen_after for one in change.arms)
-    if not before.n or not after.n:
-        return (
-            f"{first}Only automatic observations count here. No run was selected on both sides of this time."
-        )
-    shares = [wording.percent(one.value, 0) for one in (before, after)]
-    them = "it" if len(change.arms) == 1 else "them"
-    return f"{first}Selection put {them} into {shares[0]} of the prompts before, and into {shares[1]} since."
-
-
 def repair_effect(preview: RepairPreview, *, starts_then: bool) -> Markdown:
     """Return the observations that a repair takes back, and those that it keeps."""
     rest = wording.things(preview.n_corrected, "observation")
@@ -146,24 +131,5 @@ def exclusion_effect(settings: LearnerSettings, *, n_excluded: int, n_arms: int)
     return f"{some}No prompt includes them until you let them back in. Their observations stay. {NEW_POLICY}{passive}"
 
 
-def reset_warning(n_pulls: float, settings: LearnerSettings, *, is_excluded: bool) -> Markdown:
-    """Return the reason why a reset is the larger cure, and what it does while the detector is broken.
-
-    ``n_pulls`` are those of the arms, what people gave among them.
-    """
-    n = wording.things(round(n_pulls), "observation")
-    if is_excluded:
-        return Markdown(f"A reset ends all {n}. The excluded arms stay out of prompts after it.")
-    return Markdown(
-        f"A reset ends all {n}. Arms with fewer than {settings.min_pulls} pulls come first in every prompt. "
-        "So repair the detector before a reset, or exclude the arms until then."
-    )
-
-
 def _used(share: Share) -> Words:
     return Words(f"{round(100 * share.value)} of 100")
-
-
-def _sum(shares: Iterable[Share]) -> Share:
-    listed = list(shares)
-    return Share(sum(one.n for one in listed), sum(one.n_used for one in listed))

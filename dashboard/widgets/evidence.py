@@ -33,7 +33,6 @@ from dashboard.wording import Markdown, Words
 _MOST_ROWS: Final = 10
 _VERSION_CHARS: Final = 12
 
-_ALL_ARMS: Final = 100
 _MAY_BE_REAL: Final[frozenset[AttentionKind]] = frozenset(
     ("drifting", "rising", "fell_together", "new_model")
 )
@@ -48,7 +47,8 @@ def draw(
     here = reading()
     change = queries.evidence(arms[:MAX_EVIDENCE_ARMS], since_ms)
     sentence(sentences.evidence(change, year_of_ms=here.frame.last_at_ms), here.tokens)
-    muted(sentences.evidence_line(change, claimed))
+    if claimed[0]:
+        muted(f"{claimed[0]}: {claimed[1]}.")
     compacted(here.frame.compacted)
     left, right = st.columns([64, 36], gap="large")
     with left, panel("Used, by day"):
@@ -234,13 +234,6 @@ def _offer(arms: tuple[str, ...], at_ms: int, *, first_ms: int | None = None, ke
         args=(arms, since, until),
     )
     st.markdown(small(sentences.repair_effect(preview, starts_then=until is not None)))
-    if reading().may("reset") and until is None:
-        with st.container(gap=None):
-            is_excluded = _n_excluded(arms) == len(arms)
-            n_pulls = sum(one.now.pulls for one in preview.arms)
-            warning = sentences.reset_warning(n_pulls, reading().frame.settings, is_excluded=is_excluded)
-            st.markdown(small(warning))
-            link(pages.RESET, "Reset them instead", **address.reset(arms[:_ALL_ARMS]))
 
 
 def _effects(preview: RepairPreview) -> dict[str, list[str]]:

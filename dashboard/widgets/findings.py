@@ -359,13 +359,17 @@ def _undo_rewards(item: Attention) -> None:
 
 def _undo_judgements(item: Attention) -> None:
     """Take back the active evaluations of this rater by one rubric."""
-    by_rubric = Counter(one.row.rubric or "" for one in _beside(item))
+    rows = _beside(item)
+    by_rubric = Counter(one.row.rubric or "" for one in rows)
     words = {name: wording.literal(judging.rubric_name(name)) for name, _ in by_rubric.most_common()}
     rubric = next(iter(words), "")
     if len(words) > 1:
         rubric = choice("Rubric", words, rubric, key=RUBRIC, labelled=True, bound=False)
-    acts = [one.row.id for one in _beside(item) if (one.row.rubric or "") == rubric]
-    _take_back(acts, f"Take back {wording.things(len(acts), 'evaluation')}")
+    going = [one for one in rows if (one.row.rubric or "") == rubric]
+    differ, rest = (wording.count(sum(one.differs > 0 for one in part)) for part in (going, rows))
+    st.markdown(f"{differ} of the {rest} items that differ would lose this rater’s judgement.")
+    of = f" by {words[rubric]}" if len(words) > 1 else ""
+    _take_back([one.row.id for one in going], f"Take back {wording.things(len(going), 'evaluation')}{of}")
 
 
 def _set(name: str, value: object, label: Words) -> Callable[[Attention], None]:

@@ -27,7 +27,7 @@ _ACTS: Final = {
     "looks hacked": "Leave its episodes out",
     "is drifting": "Start this belief at ",
     "are stale": "Exclude these arms",
-    "with the other raters": "Take back ",
+    "with the other raters": "evaluations by support-2",
     "fewer than 5 pulls": None,
     "without known tokens": None,
 }
@@ -115,6 +115,7 @@ def test_every_finding_of_the_demo_leads_to_its_act_and_back(
             expect(visit.page.get_by_role("button", name=act).first).to_be_visible()
         visit.settle().come_to("overview", **learner)
         expect(visit.page.get_by_text(f"All {len(_ACTS)}, with the evidence")).to_be_visible()
+        visit.settle()
     assert visit.complaints == []
 
 
@@ -142,9 +143,9 @@ def test_rows_are_a_list_and_their_links_and_buttons_have_names_of_their_own(
     come: Come, demo: Served
 ) -> None:
     visit = come(demo).open("overview", learner="support-agent")
-    for fold in ("with the evidence", "What changed"):
-        visit.page.get_by_text(fold).first.click()
-    visit.settle()
+    for fold in ("What changed", "with the evidence"):
+        visit.page.locator("summary").filter(has_text=fold).click()
+        visit.settle()
     names = visit.page.evaluate(_NAMES)
     assert sorted(names) == sorted(set(names))
     assert "See the evidence: 3 files look poisoned" in names

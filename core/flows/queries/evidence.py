@@ -77,18 +77,12 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class EvidenceArm:
-    """Automatic observations of one arm, before and after, by day, and those that repairs take back.
-
-    ``chosen_before`` and ``chosen_after`` count runs that armscope chose for, and those with the arm in the prompt.
-    """
+    """Automatic observations of one arm, before and after, and by day."""
 
     arm: str
     before: Share
     after: Share
     days: tuple[DayShare, ...]
-    n_retracted: int
-    chosen_before: Share
-    chosen_after: Share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,10 +119,6 @@ class ChangeEvidence:
     def after(self) -> Share:
         """All observations of the arms since the change."""
         return _added(one.after for one in self.arms)
-
-    @property
-    def n_retracted(self) -> int:
-        return sum(one.n_retracted for one in self.arms)
 
     @property
     def is_enough(self) -> bool:
@@ -187,23 +177,15 @@ def _observed(groups: Iterable[Group]) -> Share:
 
 
 def _arm(key: str, groups: Sequence[Group]) -> EvidenceArm:
-    sides = {side: [one for one in groups if one.is_after == side] for side in (0, 1)}
     days: dict[tuple[int, int], list[Group]] = defaultdict(list)
     for one in groups:
         days[one.day, one.is_after].append(one)
     shares = [(day, bool(is_after), _observed(listed)) for (day, is_after), listed in sorted(days.items())]
-    chosen = [
-        Share(sum(one.n_chosen for one in sides[side]), sum(one.n_in for one in sides[side]))
-        for side in (0, 1)
-    ]
     return EvidenceArm(
         arm=key,
-        before=_observed(sides[0]),
-        after=_observed(sides[1]),
+        before=_observed(one for one in groups if not one.is_after),
+        after=_observed(one for one in groups if one.is_after),
         days=tuple(DayShare(*one) for one in shares if one[2].n),
-        n_retracted=sum(one.n_retracted for one in groups),
-        chosen_before=chosen[0],
-        chosen_after=chosen[1],
     )
 
 

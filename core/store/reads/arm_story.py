@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from core.records.corrections import Target
-from core.records.evidence import INCLUDED, NAMED, OBSERVATION, REFERENCED, RETRACTED
+from core.records.evidence import INCLUDED, NAMED, OBSERVATION, REFERENCED
 from core.records.times import DAY_MS, HOUR_MS
 from core.store.engine.dialect import ACTIVE, BY_RUN
 from core.store.transaction import Facts, Snapshot, base_of
@@ -29,13 +29,10 @@ _OF_ARMS: Final = (  # runs first, then the arms in each: the order of the table
 )
 _OBSERVED: Final = f"o.flags & {OBSERVATION} <> 0"
 _USED: Final = f"{_OBSERVED} AND o.flags & {REFERENCED} <> 0"
-_CHOSEN: Final = "o.class = 'selected'"
 _KEY: Final = "o.arm_no, o.day, o.is_after, o.model, o.channel, o.format, o.import_no"
 _GROUPS: Final = (
-    f"SELECT {_KEY}, count(*) FILTER (WHERE {_OBSERVED}), count(*) FILTER (WHERE {_USED}),"
-    f" count(*) FILTER (WHERE o.flags & {RETRACTED} <> 0), count(*) FILTER (WHERE {_CHOSEN}),"
-    f" count(*) FILTER (WHERE {_CHOSEN} AND o.flags & {INCLUDED} <> 0)"
-    f" FROM (SELECT o.arm_no, o.flags, r.class, r.format, r.import_no, r.at_ms / {DAY_MS} AS day,"
+    f"SELECT {_KEY}, count(*) FILTER (WHERE {_OBSERVED}), count(*) FILTER (WHERE {_USED})"
+    f" FROM (SELECT o.arm_no, o.flags, r.format, r.import_no, r.at_ms / {DAY_MS} AS day,"
     " CASE WHEN r.at_ms >= ? THEN 1 ELSE 0 END AS is_after, coalesce(r.model, '') AS model,"
     f" coalesce(r.channel, '') AS channel{_OF_ARMS}) o GROUP BY {_KEY}"
 )
@@ -208,8 +205,7 @@ def _arm(snapshot: Snapshot, arm_no: int) -> tuple[str, int | None, int | None]:
 class Group(NamedTuple):
     """Runs of one arm, day, side (before or after a time), model, channel, format and import.
 
-    ``n_observed`` and ``n_used`` include observations that a repair took back; ``n_retracted`` counts these alone.
-    ``n_chosen`` counts runs that armscope chose for, ``n_in`` those of them with the arm in the prompt.
+    ``n_observed`` and ``n_used`` include observations that a repair took back.
     """
 
     arm_no: int
@@ -221,9 +217,6 @@ class Group(NamedTuple):
     import_no: int
     n_observed: int
     n_used: int
-    n_retracted: int
-    n_chosen: int
-    n_in: int
 
 
 class ExampleRun(NamedTuple):
