@@ -95,8 +95,8 @@ def restore(
                 replaced = _replace(live, copy, clock())
     with closing(Store(database)) as store:
         _refuse_unsound(store, operator)
-    kept = None if replaced is None else str(replaced)
-    return alike(RestoreAnswer, plan, file=str(file), database=str(database), kept=kept, mended=mended)
+    before = None if replaced is None else str(replaced)
+    return alike(RestoreAnswer, plan, file=str(file), database=str(database), kept=before, mended=mended)
 
 
 def _copy_soundly(file: Path, copy: Path, actor: Actor, now_ms: int) -> tuple[MendedChain, ...]:
