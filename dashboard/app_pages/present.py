@@ -14,15 +14,17 @@ from dashboard.figures.saving import saved_share, saving
 from dashboard.figures.worth import Worth, worth
 from dashboard.pages import OVERVIEW
 from dashboard.reading import pictured_once, reading
+from dashboard.sentences import achieved
 from dashboard.sentences import gain as gain_sentences
 from dashboard.sentences import money as money_sentences
 from dashboard.sentences import overview as sentences
 from dashboard.sentences import trials as trial_sentences
+from dashboard.sentences.evidence import WHY
 from dashboard.widgets import address, trials
 from dashboard.widgets.charts import chart
 from dashboard.widgets.keys import SLIDE, TURN
 from dashboard.widgets.parts import both_ends, go, muted, paragraphs, sentence, sign, small
-from dashboard.wording import Markdown
+from dashboard.wording import Markdown, Words
 
 _ROWS: Final = 5
 
@@ -40,6 +42,8 @@ def page() -> None:
             _cost(overview, rows)
         elif overview.n_arms:
             _decide(overview, harming)
+        if place == 1:
+            muted(f"{sentences.MEANT} {sentences.PROVEN}")
     _turn(place, len(titles))
 
 
@@ -50,9 +54,12 @@ def _saved(overview: Overview) -> None:
         muted(gain_sentences.pending(overview.savings, rate=here.frame.settings.baseline_rate))
     else:
         _picture("saving", lambda: saving(shown, here.tokens, compact=here.compact))
-        failed = gain_sentences.failures(overview.savings)
-        paragraphs(money_sentences.month(saved, here.pages.clock()), failed.words)
-    muted(f"{sentences.MEANT} {sentences.PROVEN}")
+        facts = (
+            money_sentences.month(saved, here.pages.clock()),
+            achieved.success_rates(saved.outcome),
+            gain_sentences.failures(overview.savings).words,
+        )
+        paragraphs(*filter(None, facts))
 
 
 def _cost(overview: Overview, rows: tuple[Worth, ...]) -> None:
@@ -65,10 +72,13 @@ def _cost(overview: Overview, rows: tuple[Worth, ...]) -> None:
 
 def _decide(overview: Overview, harming: tuple[Markdown, ...]) -> None:
     saved, least = queries.savings(), reading().frame.settings.min_pulls
-    lines = [f"{sign('critical')} **{claim}**" for claim in harming]
+    decide = small(Words("Exclude the arm, or keep it for another reason."))
+    lines = [f"{sign('critical')} **{claim}**  \n{decide}" for claim in harming]
     for item in overview.attention:
         claim = sentences.attention(sentences.unnamed(item), saved, min_pulls=least)
-        lines.append(f"{sign(item.severity)} **{claim.claim}**  \n{small(claim.evidence)}")
+        what = WHY[item.kind]
+        line = small(claim.evidence if what.endswith(":") else what)
+        lines.append(f"{sign(item.severity)} **{claim.claim}**  \n{line}")
     paragraphs(*lines[:_ROWS])
     if lines[_ROWS:]:
         muted(f"{wording.count(len(lines) - _ROWS)} more on the overview.")

@@ -10,6 +10,7 @@ import numpy as np
 
 from core.explained import EXCLUDED, chance_words, is_excluded
 from core.explained.arms import posteriors
+from core.maths.statistics.overview import Attention
 from core.records.times import instant
 from dashboard import wording
 from dashboard.figures.arms import ArmRow, alarmed, notable, ordered, rows, table
@@ -32,6 +33,7 @@ from dashboard.sentences import judgement as judgement_sentences
 from dashboard.sentences import money as money_sentences
 from dashboard.sentences import overview as overview_sentences
 from dashboard.sentences import savings as sentences
+from dashboard.sentences.evidence import WHY
 
 MAX_ARMS: Final = 1_000
 """More rows than this make a file that no browser likes; the command for all of them is named instead."""
@@ -111,8 +113,8 @@ def _lines(facts: Facts) -> tuple[str, ...]:
     overview = facts.overview
     selects = not overview_sentences.is_imported(overview)
     month = filter(None, [money_sentences.month(facts.savings, facts.created_at_ms)])
-    claims = _claims(facts)
-    step = f"decide about the gravest finding. {claims[0]}." if claims else "nothing needs a decision."
+    first = next(iter(overview.attention), None)
+    step = f"{_claim(facts, first).claim}. {WHY[first.kind]}" if first else "nothing needs a decision."
     return (
         *((gain_sentences.failures(overview.savings).words, *month) if selects else ()),
         f"**What to do next:** {step}",
@@ -175,12 +177,15 @@ def _day(at_ms: int | None) -> str:
     return wording.MISSING if at_ms is None else f"{instant(at_ms):%d %b %Y, %H:%M}"
 
 
-def _claims(facts: Facts) -> tuple[str, ...]:
+def _claim(facts: Facts, item: Attention) -> overview_sentences.Claim:
     least = facts.frame.settings.min_pulls
-    claims = [
-        overview_sentences.attention(overview_sentences.unnamed(item), facts.savings, min_pulls=least)
-        for item in facts.overview.attention
-    ]
+    return overview_sentences.attention(
+        overview_sentences.unnamed(item), facts.savings, min_pulls=least, year_of_ms=facts.frame.last_at_ms
+    )
+
+
+def _claims(facts: Facts) -> tuple[str, ...]:
+    claims = [_claim(facts, item) for item in facts.overview.attention]
     return tuple(f"**{claim.claim}**: {claim.evidence}" for claim in claims)
 
 

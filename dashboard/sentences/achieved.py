@@ -36,6 +36,15 @@ def success(outcome: Outcomes) -> Words:
     return Words(f"success{of}: {word}" if low is None else f"success{of}: {word}, {at_most(-low)} less")
 
 
+def success_rates(outcome: Outcomes) -> Markdown:
+    """Return the success of both groups; empty where one of them is unknown."""
+    baseline, selected = outcome.means
+    if baseline is None or selected is None:
+        return Words("")
+    others = wording.percent(baseline)
+    return f"**Success**: {wording.percent(selected)} in runs with chosen arms, {others} in the others."
+
+
 def with_success(sentence: Sentence, outcome: Outcomes) -> Sentence:
     """Return a sentence about a saving with its second fact; a proven loss of success leads."""
     if outcome.word == "less":
