@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import streamlit as st
@@ -23,7 +24,7 @@ from dashboard.sentences.evidence import WHY
 from dashboard.widgets import address, trials
 from dashboard.widgets.charts import chart
 from dashboard.widgets.keys import SLIDE, TURN
-from dashboard.widgets.parts import both_ends, go, muted, paragraphs, sentence, sign, small
+from dashboard.widgets.parts import both_ends, go, muted, no_arms, paragraphs, sentence, sign, small
 from dashboard.wording import Markdown, Words
 
 _ROWS: Final = 5
@@ -35,15 +36,12 @@ def page() -> None:
     titles = sentences.titles(overview, queries.savings(), rows, len(harming))
     place = min(max(address.number(address.SLIDE) or 1, 1), len(titles))
     with st.container(key=SLIDE):
-        sentence(titles[place - 1], reading().tokens)
-        if overview.n_arms and place == 1:
-            _saved(overview)
-        elif overview.n_arms and place == 2:
-            _cost(overview, rows)
-        elif overview.n_arms:
-            _decide(overview, harming)
-        if place == 1:
-            muted(f"{sentences.MEANT} {sentences.PROVEN}")
+        if overview.n_arms == 0:
+            no_arms("A slide")
+        else:
+            sentence(titles[place - 1], reading().tokens)
+            draw = {1: partial(_saved, overview), 2: partial(_cost, overview, rows)}
+            draw.get(place, partial(_decide, overview, harming))()
     _turn(place, len(titles))
 
 
@@ -60,6 +58,7 @@ def _saved(overview: Overview) -> None:
             gain_sentences.failures(overview.savings).words,
         )
         paragraphs(*filter(None, facts))
+    muted(f"{sentences.MEANT} {sentences.PROVEN}")
 
 
 def _cost(overview: Overview, rows: tuple[Worth, ...]) -> None:

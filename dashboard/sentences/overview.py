@@ -34,9 +34,6 @@ def overview(summary: Overview, saved: Savings, rows: Sequence[Worth] = ()) -> S
 
 def titles(summary: Overview, saved: Savings, rows: Sequence[Worth], n_more: int) -> tuple[Sentence, ...]:
     """Return the sentences of the three slides; ``n_more`` findings are not those of the overview."""
-    if summary.n_arms == 0:
-        nothing = Words("Nothing is recorded yet.")
-        return (nothing,), (Words("No arm is known yet."),), (Words("Nothing needs a decision yet."),)
     going, _, rest = may_go(rows).removeprefix("**").partition("**")
     cost = _first(summary, saved, rows) if is_imported(summary) else composed(Phrase(going), rest)
     return headline(saved), cost, (needs(len(summary.attention) + n_more, Words("decision")),)

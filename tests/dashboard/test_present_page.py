@@ -106,9 +106,7 @@ def test_slides_of_imported_runs_alone_and_of_nothing_claim_no_saving(
     open_page: Open, database: Path
 ) -> None:
     context_at(database).store.close()
-    titles = [open_page("present", slide=f"{slide}").title[0].value for slide in (1, 2, 3)]
-    assert titles[0] == "Nothing is recorded yet."
-    assert len({*titles}) == 3
+    assert open_page("present", slide="3").title[0].value == "Nothing is recorded yet."
     record_all(context_at(database), runs(keys(5), 60, classes=("imported",)))
     assert "no saving can be named" in open_page("present").title[0].value
     assert len(open_page("present", slide="2").get("plotly_chart")) == 1

@@ -302,14 +302,24 @@ def with_failures(baseline: tuple[int, int], selected: tuple[int, int]) -> Compa
         (
             (2, 217),
             (71, 2_381),
-            "**Failures: too few runs to compare.** 3.0%, baseline 0.9%. About 4,900 more runs are needed.",
+            "**Failures: too few runs to compare.** 3.0% of runs with chosen arms failed, 0.9% of the others. "
+            "About 4,900 more runs are needed.",
         ),
-        ((2, 217), (240, 2_381), "**More failures.** 10.1%, baseline 0.9%."),
-        ((20, 217), (71, 2_381), "**Fewer failures.** 3.0%, baseline 9.2%."),
+        (
+            (2, 217),
+            (240, 2_381),
+            "**More failures.** 10.1% of runs with chosen arms failed, 0.9% of the others.",
+        ),
+        (
+            (20, 217),
+            (71, 2_381),
+            "**Fewer failures.** 3.0% of runs with chosen arms failed, 9.2% of the others.",
+        ),
         (
             (40, 2_000),
             (40, 2_000),
-            "**Failures: no difference shown.** 2.0%, baseline 2.0%, at most 0.9 points more.",
+            "**Failures: no difference shown.** 2.0% of runs with chosen arms failed, 2.0% of the others: "
+            "at most 0.9 points more.",
         ),
         ((0, 100), (0, 1_000), "**Failures: none in 1,100 runs.** At most 0.4 points more."),
         ((0, 5), (0, 1_000), "**Failures: none in 1,005 runs.**"),
