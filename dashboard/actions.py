@@ -443,6 +443,12 @@ def take_back(act_id: str, *, again: bool = False, at: str = "") -> None:
     tried("Nothing was done again." if again else "Nothing was undone.", act, at=at)
 
 
+def last_undone() -> str:
+    """Return the id of the act that this session undid or did again last; "" without one."""
+    act_id: str = st.session_state.get(_LAST_TAKEN, ("", None))[0]
+    return act_id
+
+
 def take_back_all(acts: Sequence[str], *, at: str = UNDO_THEM, forget: str = "") -> None:
     """Undo several acts as one, all or none, and ``forget`` a key of the session."""
 

@@ -329,7 +329,13 @@ class Session(Order, ABC, Generic[L]):
         key = f"{response}/{number}" if number else response
         usage = Beside(usage, names) if names else usage
         self.n_parts += _CALL_PARTS
-        self.owners.setdefault(key, run).used[key] = (model, usage)
+        owner = self.owners.setdefault(key, run)
+        owner.used[key] = (model, usage)
+        if self.keeps_texts:
+            owner.talk.use(key, sum(usage.parts))
+
+    def _at_ms(self, prompt: Prompt) -> int | None:
+        return utc_ms_of(self.written_at or prompt.last_time)[0]
 
     def add_text(self, prompt: Prompt, text: str) -> None:
         """Add a text of the agent to a run."""
@@ -337,7 +343,7 @@ class Session(Order, ABC, Generic[L]):
         prompt.texts.append(text)
         self.mark(prompt, text.encode(errors="surrogatepass"))
         if self.keeps_texts:
-            prompt.talk.add("agent", text)
+            prompt.talk.add("agent", text, self._at_ms(prompt))
 
     def mark(self, prompt: Prompt, content: bytes) -> None:
         """Add a text or call to what a run is known again by."""
@@ -366,7 +372,7 @@ class Session(Order, ABC, Generic[L]):
         self.mark_call(prompt, name, raw)
         self.note_loads(prompt, name, raw, identity)
         if self.keeps_texts:
-            prompt.talk.call(name, argument_text(bytes(arguments)), identity)
+            prompt.talk.call(name, argument_text(bytes(arguments)), identity, self._at_ms(prompt))
             if identity:
                 self._waiting[identity] = prompt
 
@@ -517,7 +523,7 @@ class Session(Order, ABC, Generic[L]):
         messages = prompt.talk.messages
         if not messages or not prompt.request:
             return messages
-        return (Message(kind="user", text=prompt.request), *messages)
+        return (Message(kind="user", text=prompt.request, at_ms=utc_ms_of(prompt.began)[0]), *messages)
 
 
 @dataclass

@@ -31,12 +31,15 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
 
     ``text`` is what the user or the agent wrote, or the arguments of a call of ``name``. ``result`` is what the call
     gave, None = unknown. Kind ``left out`` marks the middle of a long transcript; its text is the number of messages.
+    ``at_ms`` is when it was written. The first step of a response has its ``tokens``, the prompt included.
     """
 
     kind: Speaker
     text: str = ""
     name: str = ""
     result: str | None = None
+    at_ms: int | None = None
+    tokens: int | None = None
 
 
 class Transcript(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,22 +52,28 @@ class Transcript(msgspec.Struct, frozen=True, kw_only=True):
 class Talk:
     """The messages of a run while its source is read."""
 
-    __slots__ = ("_calls", "_messages")
+    __slots__ = ("_calls", "_messages", "_responses")
 
     def __init__(self) -> None:
         self._messages: list[Message] = []
         self._calls: dict[str, int] = {}
+        self._responses: dict[str, tuple[int, int]] = {}
 
-    def add(self, kind: Literal["user", "agent"], text: str) -> None:
+    def add(self, kind: Literal["user", "agent"], text: str, at_ms: int | None = None) -> None:
         """Add a message; one of blanks only is none."""
         if text.strip():
-            self._messages.append(Message(kind=kind, text=text[:READ_CHARS]))
+            self._messages.append(Message(kind=kind, text=text[:READ_CHARS], at_ms=at_ms))
 
-    def call(self, name: str, arguments: str, identity: object = None) -> None:
+    def call(self, name: str, arguments: str, identity: object = None, at_ms: int | None = None) -> None:
         """Add a call; ``identity`` is how its result names it."""
         if identity:
             self._calls[str(identity)] = len(self._messages)
-        self._messages.append(Message(kind="call", name=name, text=arguments[:READ_CHARS]))
+        self._messages.append(Message(kind="call", name=name, text=arguments[:READ_CHARS], at_ms=at_ms))
+
+    def use(self, response: str, tokens: int) -> None:
+        """Note the tokens of a response before its first step; what comes later replaces them."""
+        place, _ = self._responses.get(response, (len(self._messages), 0))
+        self._responses[response] = place, tokens
 
     def rename(self, name: str, identity: object) -> None:
         """Give a call another name, where it is known."""
@@ -94,7 +103,11 @@ class Talk:
     @property
     def messages(self) -> tuple[Message, ...]:
         """The messages so far."""
-        return tuple(self._messages)
+        tokens = {place: n for place, n in self._responses.values() if n}
+        return tuple(
+            replace(one, tokens=tokens[place]) if place in tokens else one
+            for place, one in enumerate(self._messages)
+        )
 
 
 def bounded(messages: Iterable[Message]) -> tuple[Message, ...]:

@@ -10,10 +10,12 @@ from core.records.review import QueueRow
 from dashboard import reviews
 from dashboard.reading import reading
 from dashboard.sentences import review as sentences
+from dashboard.who import own_name
+from dashboard.widgets.keys import JUDGE_SIDE
 from dashboard.widgets.parts import both_ends, gray, muted, no_arms, panel, sentence
 from dashboard.widgets.review import asking, making, open_item, queue
 from dashboard.widgets.review.evidence import evidence, shown_pair, side_by_side
-from dashboard.widgets.review.judgement import judgement, rubric
+from dashboard.widgets.review.judgement import judgement
 
 
 def page() -> None:
@@ -59,11 +61,14 @@ def one_by_one(rows: Sequence[QueueRow]) -> None:
         queue.none()
         return
     queue.say_where(known)
+    actor = reading().context.actor
     with both_ends():
-        sentence(sentences.review(known.progress), reading().tokens)
+        sentence(sentences.review(known.progress, actor), reading().tokens)
         note = sentences.queue_note(known.progress, row, year_of_ms=reading().context.clock())
         st.markdown(gray(note), width="content")
-    queue.progress_bar(known.progress)
+    st.progress(known.progress.judged_by_me / max(known.progress.total, 1))
+    if whose := sentences.whose(actor, own_name()):
+        muted(whose)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         queue.modes()
         queue.picker(rows, row)
@@ -76,8 +81,7 @@ def one_by_one(rows: Sequence[QueueRow]) -> None:
     left, right = st.columns([7, 5], gap="large")
     with left, panel("Evidence", still="the form still works"):
         evidence(known.item)
-        rubric(known.item)
-    with right, panel("Judgement"):
+    with right, st.container(key=JUDGE_SIDE), panel("Judgement"):
         judgement()
 
 

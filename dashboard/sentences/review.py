@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from core.explained.table import Table, text, time
 from core.flows.queries import EvaluationPreview
+from core.records.actor import Actor
 from core.records.evaluation import Blocker, EvaluationOutcome, Grade, Thresholds
 from core.records.observation import epoch_words
 from core.records.review import (
@@ -53,20 +54,45 @@ _LINE_CHARS: Final = 80
 _SAME: Final = 1e-9
 
 
-def review(known: Progress) -> Sentence:
-    """Return the caller's progress in a queue, and their time for the rest."""
+def review(known: Progress, actor: Actor) -> Sentence:
+    """Return the caller's progress in all of a queue, and what others hold.
+
+    Judgements of a browser without a confirmed name are not its own: they have the name under which they count.
+    """
     if known.total and known.done + known.set_aside == known.total:
         return composed("All ", Phrase(wording.things(known.total, "item")), " of this queue are done.")
-    share = Phrase(f"{wording.count(known.judged_by_me)} of {wording.count(mine(known))}")
-    start: Sentence = composed(share, " done by you")
+    by = "you" if _is_own(actor) else wording.short(actor.name)
+    start: Sentence = composed(
+        Phrase(f"{wording.count(known.judged_by_me)} of {wording.count(known.total)}"), f" by {by}"
+    )
+    if known.held_by_others:
+        start = composed(*start, f", {wording.count(known.held_by_others)} held by others")
     if not known.left_for_me:
         off = f" but {wording.things(known.skipped_by_me, 'item')} you put off"
         return composed(*start, f", nothing is left for you{off if known.skipped_by_me else ''}.")
-    left = f", {wording.count(known.left_for_me)} left"
-    if known.seconds_each is None:
-        return composed(*start, f"{left}.")
-    minutes = max(round(known.seconds_each * known.left_for_me / _MINUTE_S), 1)
-    return composed(*start, f"{left}, about {wording.things(minutes, 'minute')}.")
+    return composed(*start, ".")
+
+
+def _is_own(actor: Actor) -> bool:
+    return bool(actor.person) or not actor.browser
+
+
+def whose(actor: Actor, name: str) -> Markdown:
+    """Return under whose name the judgements of a browser count; "" for a signed-in person and a confirmed name."""
+    if _is_own(actor):
+        return Words("")
+    which = f"the name {wording.literal(name)}" if name else "a name of this browser"
+    count = f"its judgements count as {wording.short(actor.name)}’s, with those of others like it"
+    return f"Until an operator confirms {which} (Queues), {count}."
+
+
+def left_over(known: Progress, actor: Actor) -> Markdown:
+    """Return why open items of a queue are not for the caller, and what ends it."""
+    n, waits = wording.things(known.open, "item"), "waits" if known.open == 1 else "wait"
+    more = (
+        "" if _is_own(actor) else " Another browser becomes one once an operator confirms its name (Queues)."
+    )
+    return f"{n} {waits} for another rater.{more}"
 
 
 def queues(rows: Sequence[QueueRow]) -> Sentence:
@@ -93,17 +119,15 @@ def missed_use(one: MissedUse) -> Markdown:
     return f"{rate} ({interval}; one run a session, {judged}).{advice}"
 
 
-def mine(known: Progress) -> int:
-    """Return the number of items that the caller has judged, has left, or put off."""
-    return known.judged_by_me + known.left_for_me + known.skipped_by_me
-
-
 def queue_note(known: Progress, row: QueueRow, *, year_of_ms: int | None) -> Markdown:
-    """Return a queue in a line: everyone's progress, its order, and who holds what now. Markdown."""
+    """Return a queue in a line: everyone's progress, the caller's time for the rest, and who holds what. Markdown."""
     done = known.done + known.set_aside
     parts: list[Markdown] = (
         [f"Queue: {wording.count(done)} of {wording.count(known.total)} done"] if known.total else []
     )
+    if known.seconds_each is not None and known.left_for_me:
+        minutes = max(round(known.seconds_each * known.left_for_me / _MINUTE_S), 1)
+        parts.append(f"about {wording.things(minutes, 'minute')} left")
     parts.append(wording.capital(ORDER_WORDS[row.asks.order]))
     parts += [Words("blind")] if row.blind else []
     parts += [f"{row.n_reviewers} reviewers each"] if row.n_reviewers > 1 else []
@@ -125,9 +149,7 @@ def held(known: Progress) -> Markdown:
         for one in known.holders[:_HOLDERS]
     ]
     more = len(known.holders) - len(who)
-    rest = f", {wording.count(more)} more" if more > 0 else ""
-    holders = f" ({', '.join(who)}{rest})" if who else ""
-    return f"{wording.count(known.held_by_others)} held by others{holders}"
+    return f"{', '.join(who)}{f', {wording.count(more)} more' if more > 0 else ''}"
 
 
 def clock(at_ms: int) -> Words:

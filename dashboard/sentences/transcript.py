@@ -1,60 +1,117 @@
-"""Transcript of a run as HTML, and what is shown where texts are not kept."""
+"""Transcript of a run as steps in HTML, and what is shown where texts are not kept."""
 
 from __future__ import annotations
 
 import html
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
+from markdown_it import MarkdownIt
+
 from core.flows.queries import RunArm
 from core.records.arm import skill_name
+from core.records.times import instant
 from core.records.transcript import Message
 from dashboard import wording
 from dashboard.figures.theme import Tokens
 from dashboard.wording import Words
 
-_SHOWN: Final = 40
+STEPS: Final = "armscope-steps"
+"""Class of the list of steps, which the style sheet of the frame draws."""
+_SHOWN: Final = 200
 """Messages that are drawn at first; the others unfold without a rerun."""
-_LONG_CHARS: Final = 1_200
-"""A longer text shows its beginning, and unfolds."""
+_GIST_CHARS: Final = 160
+_WORDED_CHARS: Final = 200
 _LEAST_NAME: Final = 3
 _WHO: Final = {"user": "User", "agent": "Agent"}
-_SMALL: Final = "font-size:0.8125rem"
-_TEXT: Final = "white-space:pre-wrap;overflow-wrap:anywhere;margin:2px 0 0 0;font-size:0.9rem"
-_CODE: Final = f"font-family:'Source Code',monospace;{_SMALL}"
+_TAG: Final = re.compile(
+    r"^[ \t]*<(?P<name>[a-z][a-z0-9]*(?:[-_][a-z0-9]+)+)>(?P<inside>.*?)</(?P=name)>",
+    re.DOTALL | re.MULTILINE,
+)
+"""What an agent puts around parts of a text, such as the output of a command. HTML has no such names."""
+_TAG_WORDS: Final = {"command-message": "", "command-name": "Command", "command-args": "With"}
+_FENCE: Final = "```"
+
+
+Shape = Callable[[str], str]
+"""Makes HTML of a piece of plain text."""
+_MARKDOWN: Final = MarkdownIt("js-default", {"html": False, "breaks": True, "xhtmlOut": False}).disable(
+    ["image", "link", "autolink", "reference", "lheading"]
+)
+_MARKDOWN.add_render_rule("text", lambda _, tokens, at, __, env: env["shape"](tokens[at].content))
+_MARKDOWN.add_render_rule("heading_open", lambda *_: "<p><b>")
+_MARKDOWN.add_render_rule("heading_close", lambda *_: "</b></p>")
+
+
+def escaped(text: str) -> str:
+    """Return plain text as HTML."""
+    return html.escape(wording.plain(text))
+
+
+def rendered(text: str, shape: Shape = escaped) -> str:
+    """Return Markdown of others as HTML, without links, images and markup of its own; text passes ``shape``.
+
+    >>> rendered("**a** <b>").strip()
+    '<p><strong>a</strong> &lt;b&gt;</p>'
+    """
+    return str(_MARKDOWN.render(wording.plain(text), {"shape": shape}))
 
 
 def transcript_note(messages: Sequence[Message]) -> Words:
-    """Return how many messages and calls are shown.
+    """Return how many messages and calls are shown, and their times where known.
 
-    >>> transcript_note((Message(kind="user", text="a"), Message(kind="call", name="b")))
-    '1 message and 1 call, secrets masked'
+    >>> transcript_note((Message(kind="user", text="a", at_ms=0), Message(kind="call", name="b")))
+    '1 message and 1 call, 00:00 to 00:00 UTC, secrets masked'
     """
     n_calls = sum(one.kind == "call" for one in messages)
     n_messages = sum(one.kind in _WHO for one in messages)
+    times = [instant(one.at_ms) for one in messages if one.at_ms is not None]
+    span = f", {min(times):%H:%M} to {max(times):%H:%M} UTC" if times else ""
     return Words(
-        f"{wording.things(n_messages, 'message')} and {wording.things(n_calls, 'call')}, secrets masked"
+        f"{wording.things(n_messages, 'message')} and {wording.things(n_calls, 'call')}{span}, secrets masked"
     )
 
 
-def transcript(messages: Sequence[Message], arms: Sequence[RunArm], look: Tokens) -> str:
-    """Return a transcript as HTML, with the references of its arms marked in place."""
-    drawing = _Drawing(arms, look)
-    parts = [drawing.message(one) for one in messages]
+def first_words(messages: Sequence[Message], room: int) -> str:
+    """Return the beginning of what the user asked, on a line, without the agent's tags.
+
+    >>> first_words((Message(kind="user", text="<command-name>/go</command-name>"),), 20)
+    '/go'
+    """
+    text = next((one.text for one in messages if one.kind == "user"), "")
+    words = " ".join(re.sub(r"</?[a-z][\w-]*>", " ", text[: 8 * room]).split())
+    return words if len(words) <= room else f"{words[:room]}…"
+
+
+def transcript(
+    messages: Sequence[Message], arms: Sequence[RunArm], look: Tokens, *, who: Mapping[str, str] = _WHO
+) -> str:
+    """Return a transcript as a list of steps in HTML, with the references of its arms marked in place.
+
+    The style sheet of the frame draws it; ``who`` names the speakers.
+    """
+    drawing = _Drawing(arms, look, who)
+    parts = [drawing.step(one) for one in messages]
     body = "".join(parts[:_SHOWN])
     if rest := parts[_SHOWN:]:
         more = wording.things(len(rest), "more message or call", "more messages and calls")
-        body += drawing.folded(more, "".join(rest))
-    return f'<div style="color:{look.text}">{body}</div>'
+        body += f"<li>{_folded(more, _listed(rest))}</li>"
+    return _listed([body])
+
+
+def _listed(steps: Sequence[str]) -> str:
+    return f'<ol class="{STEPS}">{"".join(steps)}</ol>'
 
 
 class _Drawing:
-    """Messages in a theme. Tools are marked at their calls, other referenced arms where a text names them."""
+    """Steps in a theme. Tools are marked at their calls, other referenced arms where a text names them."""
 
-    def __init__(self, arms: Sequence[RunArm], look: Tokens) -> None:
+    def __init__(self, arms: Sequence[RunArm], look: Tokens, who: Mapping[str, str]) -> None:
         self._look = look
+        self._who = who
         referenced = [arm for arm in arms if arm.referenced]
         self._tools = {
             arm.arm.split(":", 2)[-1]: arm.arm for arm in referenced if wording.type_of(arm.arm) == "tool"
@@ -65,52 +122,29 @@ class _Drawing:
         either = "|".join(map(re.escape, sorted(self._terms, key=len, reverse=True)))
         self._pattern = re.compile(rf"(?<!\w)(?:{either})(?!\w)", re.IGNORECASE) if either else None
 
-    def message(self, one: Message) -> str:
-        """Return a message, or a call with its arguments and its result folded."""
-        look = self._look
+    def step(self, one: Message) -> str:
+        """Return a message, or a call as a line that unfolds to its arguments and its result."""
         if one.kind == "left out":
-            return self._row(look.guide, f"… {_escaped(one.text)} in the middle are not kept …", "")
+            return f"<li><small>… {escaped(one.text)} in the middle are not kept …</small></li>"
         if one.kind == "call":
-            body = self._text(one.text, style=_CODE) if one.text else ""
-            return self._row(look.guide, self._call(one.name), body + self._result(one.result))
-        colour = look.accent_text if one.kind == "user" else look.gray
-        return self._row(
-            colour, f"<b>{_WHO[one.kind]}</b>", self._text(one.text, is_marked=one.kind == "agent")
-        )
+            arguments = _arguments(one.text) if one.text else {}
+            gist = " ".join(" · ".join(arguments.values())[:_GIST_CHARS].split())
+            body = "".join(
+                f"<small>{escaped(name)}</small><pre>{escaped(value)}</pre>"
+                for name, value in arguments.items()
+            )
+            head = f'{self._call(one.name)}<span class="gist">{escaped(gist)}</span>{_when(one)}'
+            return f'<li class="call">{_folded(head, body + _result(one.result))}</li>'
+        body = _worded(one.text, self._marked if one.kind == "agent" else escaped)
+        head = f"<b>{escaped(self._who[one.kind])}</b>{_when(one)}"
+        return f'<li class="{one.kind}"><div class="head">{head}</div>{body}</li>'
 
     def _call(self, name: str) -> str:
         arm, tool = self._tools.get(name), self._look.types["tool"]
         if arm is None:
-            return f"Call of <b>{_escaped(name)}</b>"
-        mark = f'<mark style="background:{tool.chip};color:{tool.text};border-radius:3px;padding:0 3px"'
-        return f'Call of {mark} title="{_escaped(arm)}">{tool.glyph} <b>{_escaped(name)}</b></mark>'
-
-    def _result(self, result: str | None) -> str:
-        if result is None:
-            return f'<div style="{_SMALL};color:{self._look.muted}">No result is kept.</div>'
-        head = f"Result, {wording.things(len(result), 'character')}"
-        return self.folded(head, f'<div style="{_TEXT};{_CODE}">{_escaped(result)}</div>')
-
-    def folded(self, head: str, body: str) -> str:
-        """Return what unfolds at a click."""
-        summary = f'<summary style="cursor:pointer;{_SMALL};color:{self._look.muted}">{head}</summary>'
-        return f'<details style="margin:4px 0">{summary}<div style="padding:4px 0 0 0">{body}</div></details>'
-
-    @staticmethod
-    def _row(colour: str, head: str, body: str) -> str:
-        style = f"border-left:3px solid {colour};padding:0 0 0 12px;margin:0 0 14px 0"
-        return f'<div style="{style}"><div style="{_SMALL}">{head}</div>{body}</div>'
-
-    def _text(self, text: str, *, style: str = "", is_marked: bool = True) -> str:
-        """Return a text; of a long one the rest is folded."""
-        shape = self._marked if is_marked else _escaped
-        parts = [
-            f'<div style="{_TEXT};{style}">{shape(one)}</div>'
-            for one in (text[:_LONG_CHARS], text[_LONG_CHARS:])
-        ]
-        if len(text) <= _LONG_CHARS:
-            return parts[0]
-        return parts[0] + self.folded(wording.things(len(text) - _LONG_CHARS, "more character"), parts[1])
+            return f"<b>{escaped(name)}</b>"
+        mark = f'<mark style="background:{tool.chip};color:{tool.text}"'
+        return f'{mark} title="{escaped(arm)}">{tool.glyph} <b>{escaped(name)}</b></mark>'
 
     def _marked(self, text: str) -> str:
         pieces, at = [], 0
@@ -119,15 +153,69 @@ class _Drawing:
             if arm is None:
                 continue
             kind = self._look.types[wording.type_of(arm)]
-            style = f"background:{kind.chip};color:{kind.text};border-radius:3px;padding:0 3px"
-            mark = f'<mark style="{style}" title="{_escaped(arm)}">{kind.glyph} {_escaped(match[0])}</mark>'
-            pieces += [_escaped(text[at : match.start()]), mark]
+            style = f"background:{kind.chip};color:{kind.text}"
+            mark = f'<mark style="{style}" title="{escaped(arm)}">{kind.glyph} {escaped(match[0])}</mark>'
+            pieces += [escaped(text[at : match.start()]), mark]
             at = match.end()
-        return "".join([*pieces, _escaped(text[at:])])
+        return "".join([*pieces, escaped(text[at:])])
 
 
-def _escaped(text: str) -> str:
-    return html.escape(wording.plain(text))
+def _folded(head: str, body: str) -> str:
+    return f"<details><summary>{head}</summary>{body}</details>"
+
+
+def _when(one: Message) -> str:
+    """Return the tokens and the time of a step, where known."""
+    tokens = "" if one.tokens is None else wording.things(one.tokens, "token")
+    at = "" if one.at_ms is None else f"{instant(one.at_ms):%H:%M:%S}"
+    known = " · ".join(filter(None, (tokens, at)))
+    return f'<span class="when">{known}</span>' if known else ""
+
+
+def _worded(text: str, shape: Shape) -> str:
+    """Return a text whose tags of the agent became words, with the raw text behind a fold."""
+    pieces = _pieces(text, lambda part: rendered(part, shape))
+    raw = _folded("Raw text", f"<pre>{escaped(text)}</pre>") if len(pieces) > 1 else ""
+    return "".join(pieces) + raw
+
+
+def _pieces(text: str, draw: Callable[[str], str]) -> Sequence[str]:
+    pieces, at = [], 0
+    for match in _TAG.finditer(text):
+        if text.count(_FENCE, 0, match.start()) % 2:
+            continue  # in code
+        name, inside = match["name"], match["inside"].strip()
+        head = _TAG_WORDS.get(name, re.sub("[-_]", " ", name).capitalize())
+        is_short = len(inside) <= _WORDED_CHARS and "\n" not in inside
+        words = f"<p><b>{head}</b> {escaped(inside)}</p>" if is_short else _folded(head, draw(inside))
+        pieces += [draw(text[at : match.start()]), words if head else ""]
+        at = match.end()
+    return [*pieces, draw(text[at:])]
+
+
+def _arguments(call: str) -> dict[str, str]:
+    """Return what a call was given, by name where it has names.
+
+    >>> _arguments('{"all": false, "path": "a.py"}'), _arguments("ls")
+    ({'all': 'false', 'path': 'a.py'}, {'': 'ls'})
+    """
+    try:
+        read = json.loads(call)
+    except ValueError:
+        read = None
+    if not isinstance(read, dict):
+        return {"": call}
+    return {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+        for name, value in read.items()
+    }
+
+
+def _result(result: str | None) -> str:
+    if result is None:
+        return "<small>No result is kept.</small>"
+    pieces = _pieces(result, lambda part: f"<pre>{escaped(part)}</pre>" if part.strip() else "")
+    return f"<small>Result, {wording.things(len(result), 'character')}</small>{''.join(pieces)}"
 
 
 def _terms(arm: RunArm) -> Sequence[str]:

@@ -6,7 +6,7 @@ The address holds the step that a click on the picture chose. Cells are text cel
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Final
+from typing import Final, Literal
 
 import streamlit as st
 
@@ -16,6 +16,7 @@ from core.explained.table import Table
 from core.flows.queries import CreditPreview, CreditView, EpisodeView, StepView
 from core.records.arm import MICRO
 from core.records.episode_credit import CreditRule, CreditShare
+from core.records.transcript import Message
 from dashboard import actions, pages, queries, wording
 from dashboard.figures.episode import COMPACT_COLUMNS, MAX_COLUMNS, episode, per_column
 from dashboard.reading import reading
@@ -39,7 +40,7 @@ from dashboard.widgets.parts import (
     small_table,
 )
 from dashboard.widgets.results import NamedAct, offered_undo, result, way_back
-from dashboard.widgets.transcript import conversation
+from dashboard.widgets.transcript import conversation, steps_of
 from dashboard.wording import Words
 
 _TRANSCRIPTS: Final = 3
@@ -47,8 +48,7 @@ _TRANSCRIPTS: Final = 3
 
 # Steps
 ON_A_PAGE: Final = 100
-_TEXT_PX: Final = 260
-_LONG_CHARS: Final = 1_000
+_SIDES: Final[dict[Literal["user", "agent"], str]] = {"user": "Asked", "agent": "Answered"}
 _PHONE: Final = {"number": 58, "name": 136, "reward": 78, "running": 78}
 
 # Credit
@@ -243,17 +243,14 @@ def _steps(at: int | None) -> Table[StepView]:
 
 
 def step_texts(episode: EpisodeView) -> None:
-    """Show the selected step's request and answer, where stored and permitted; as plain text."""
+    """Show the selected step's request and answer, where stored and permitted."""
     at = pointed_at(episode)
     step = next((one for one in episode.steps if one.number == at), None)
     if step is None or not (step.asked or step.answered):
         return
-    section(f"Step {wording.count(step.number)}", "request and answer, word for word")
-    for head, text in (("Asked", step.asked), ("Answered", step.answered)):
-        if text:
-            muted(head)
-            with st.container(border=True, height=_TEXT_PX if len(text) > _LONG_CHARS else "content"):
-                st.text(wording.plain(text))
+    section(f"Step {wording.count(step.number)}", "request and answer")
+    texts = ("user", step.asked), ("agent", step.answered)
+    steps_of(*(Message(kind=kind, text=text) for kind, text in texts if text), who=_SIDES)
 
 
 def _paging(episode: EpisodeView, first: int) -> None:

@@ -35,6 +35,8 @@ SEND_HERE: Final = "send here"
 """Key of what holds the button that Ctrl + Enter presses from wherever the focus is; once on a page."""
 JUDGE_BAR: Final = "judge-bar"
 """Key of the buttons of a judgement that stay in view in a narrow window."""
+JUDGE_SIDE: Final = "judge-side"
+"""Key of the judgement that stays in view beside its evidence in a wide window."""
 JUDGE_EFFECT: Final = "judge-effect"
 """Key of the button that shows the effect of a chosen level; the browser presses it after a pause."""
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import streamlit as st
 
 from core.flows.queries import RunStory
+from core.records.transcript import Message
 from dashboard import queries, wording
 from dashboard.reading import reading
 from dashboard.sentences.transcript import how_to_keep, transcript, transcript_note
@@ -24,10 +27,16 @@ def conversation(story: RunStory, *, title: str = "Conversation") -> None:
 
 
 def messages_of(story: RunStory) -> bool:
-    """Draw the transcript of a run, folded; return whether there is one."""
+    """Draw the transcript of a run without a head; return whether there is one."""
     here = reading()
     messages = queries.transcript(story.facts.uid).messages
     if messages:
-        with st.expander(f"Conversation: {transcript_note(messages)}"):
-            st.html(transcript(messages, story.arms, here.tokens))
+        muted(transcript_note(messages))
+        st.html(transcript(messages, story.arms, here.tokens))
     return bool(messages)
+
+
+def steps_of(*texts: Message, who: Mapping[str, str]) -> None:
+    """Draw texts of others as steps; ``who`` names the kinds."""
+    if texts:
+        st.html(transcript(texts, (), reading().tokens, who=who))

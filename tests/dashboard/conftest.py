@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
 from core.flows.context import Context
+from dashboard.sentences.transcript import STEPS
 from tests.dashboard.worlds import context_at
 
 APP = Path(__file__).resolve().parents[2] / "dashboard" / "app.py"
@@ -139,7 +142,8 @@ def said(page: AppTest) -> str:
 
 def is_text_only(page: AppTest) -> bool:
     """Whether nothing of what hostile ids hold is read as markup anywhere on the page."""
-    return not [(foreign, text) for text in rendered(page) for foreign in _MARKUP if foreign in text]
+    read = [(foreign, text) for text in rendered(page) for foreign in _MARKUP if foreign in text]
+    return not (read or [fault for one in _steps(page) for fault in one.faults])
 
 
 def rendered(page: AppTest) -> list[str]:
@@ -150,7 +154,7 @@ def rendered(page: AppTest) -> list[str]:
         node = waiting.pop()
         waiting += getattr(node, "children", {}).values()
         own = getattr(node, "proto", None)
-        if own is None or getattr(node, "type", "") in {"text", "code", "json", "arrow_data_frame"}:
+        if own is None or getattr(node, "type", "") in {"text", "code", "json", "arrow_data_frame", "html"}:
             continue
         for part in (own, *(one for _, one in own.ListFields() if hasattr(one, "ListFields"))):
             for name, value in ((field.name, value) for field, value in part.ListFields()):
@@ -159,3 +163,45 @@ def rendered(page: AppTest) -> list[str]:
                 elif name == "options" and getattr(node, "type", "") in _WITH_OPTIONS:
                     found += [one if isinstance(one, str) else one.content for one in value]
     return found
+
+
+def steps(page: AppTest) -> str:
+    """Return the texts of the steps on a page, as one reads them."""
+    return "\n".join(one.text for one in _steps(page))
+
+
+def _steps(page: AppTest) -> list[Steps]:
+    bodies = [str(one.proto.body) for one in page.get("html")]
+    return [Steps.of(one) for one in bodies if STEPS in one and "<style>" not in one]
+
+
+class Steps(HTMLParser):
+    """HTML of steps: its text, and each tag or attribute that is no part of them."""
+
+    TAGS: Final = re.compile(
+        "[ou]l|li|div|span|p|b|small|mark|details|summary|pre|code|[bht]r|table|thead|tbody|t[hd]|blockquote|strong|em|s"
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.faults: list[str] = []
+        self.text = ""
+
+    @classmethod
+    def of(cls, body: str) -> Steps:
+        read = cls()
+        read.feed(body)
+        read.close()
+        return read
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        own = {"class", "style", "title", "start"}
+        bad = [name for name, value in attrs if name not in own or (name == "style" and "(" in (value or ""))]
+        self.faults += [tag] * (not self.TAGS.fullmatch(tag)) + bad
+        self.text += "\n" * (tag in {"br", "p", "li", "pre"})
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def handle_comment(self, data: str) -> None:
+        self.faults.append(data)

@@ -14,8 +14,9 @@ import streamlit as st
 
 from dashboard.configuration import PACKAGE
 from dashboard.figures.theme import Tokens
+from dashboard.sentences.transcript import STEPS
 from dashboard.widgets.address import COMPACT
-from dashboard.widgets.keys import JUDGE_BAR, JUDGE_EFFECT, SLIDE, TURN
+from dashboard.widgets.keys import JUDGE_BAR, JUDGE_EFFECT, JUDGE_SIDE, SLIDE, TURN
 from dashboard.widgets.parts import COPIED, HELPING, RIGHT
 
 WIDTH_COOKIE: Final = "armscope-width"
@@ -128,6 +129,10 @@ def style(look: Tokens, *, is_slide: bool) -> None:
         f".st-key-{JUDGE_BAR} {{ position: fixed; inset: auto 0 0 0; z-index: 9; padding: 0.5rem 1rem; "
         f"background: {look.page}; border-top: 1px solid {look.grid}; }} "
         f"[data-testid=stMainBlockContainer]:has(.st-key-{JUDGE_BAR}) {{ padding-bottom: 14rem; }} }}",
+        # In a wide one the whole judgement does, beside them.
+        f"@media (min-width: 701px) {{ [data-testid=stColumn]:has(> * > .st-key-{JUDGE_SIDE}) {{ position: sticky; "
+        "top: 7rem; align-self: flex-start; max-height: calc(100vh - 7.5rem); overflow-y: auto; } }",
+        *_steps(look),
         # Streamlit marks links to the present page, as in a menu.
         f".st-key-{HELPING} [data-testid=stPageLink] a {{ background: transparent; margin-left: -0.5rem; }} "
         f".st-key-{HELPING} [data-testid=stPageLink] a * {{ font-weight: 400; color: {look.accent_text}; }}",
@@ -163,3 +168,31 @@ def style(look: Tokens, *, is_slide: bool) -> None:
         *(_SLIDE if is_slide else ()),
     )
     st.html(f"<style>{' '.join(rules)}</style>")
+
+
+def _steps(look: Tokens) -> tuple[str, ...]:
+    """Return the rules of a conversation: a list of steps, where a call is a line that unfolds."""
+    code = "font-family: 'Source Code', monospace; font-size: 0.8125rem"
+    rules = (
+        "{ list-style: none; margin: 0 !important; padding: 0 !important; }",
+        f"> li {{ border-left: 3px solid {look.guide}; padding-left: 0.75rem; margin: 0 0 0.75rem; "
+        "overflow-wrap: anywhere; font-size: 1rem; }",
+        f"> li.user {{ border-color: {look.accent_text}; }}",
+        "> li.call:has(+ .call) { margin-bottom: 0; }",
+        ":is(.head, summary) { display: flex; gap: 0.5rem; align-items: baseline; padding: 0.125rem 0; "
+        "font-size: 0.8125rem; white-space: nowrap; }",
+        f":is(summary, small, .when, blockquote) {{ color: {look.muted}; }}",
+        ".when { margin-left: auto; }",
+        "summary { cursor: pointer; }",
+        f"summary > b {{ color: {look.text}; }}",
+        f"summary::before {{ content: '+'; width: 0.625rem; flex: none; {code}; }}",
+        "[open] > summary::before { content: '−'; }",
+        f".gist {{ {code}; overflow: hidden; text-overflow: ellipsis; min-width: 0; }}",
+        ":is(p, ul, ol, table, pre, blockquote) { margin: 0 0 0.5rem; }",
+        f"pre {{ {code}; white-space: pre-wrap; padding: 0.5rem 0.75rem; border-radius: 6px; "
+        f"background: {look.surface}; }}",
+        f"code {{ {code}; color: inherit; background: {look.surface}; padding: 0 0.25rem; }}",
+        f":is(th, td) {{ padding: 0.125rem 0.5rem; border: 1px solid {look.table_border}; }}",
+        "mark { border-radius: 3px; padding: 0 3px; }",
+    )
+    return tuple(f"ol.{STEPS} {rule}" for rule in rules)

@@ -1,4 +1,4 @@
-"""Asking for the items of a queue or batch, counted before confirmation; one judgement of all matches, frozen."""
+"""Asking for the items of a queue or batch, counted as the fields are now; one judgement of all matches, frozen."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from msgspec.structs import replace
 from streamlit.delta_generator import DeltaGenerator
 
 from core.errors import ArmscopeError
-from core.records.evaluation import MAX_FEEDBACK_CHARS, EvaluationOutcome
+from core.records.evaluation import MAX_FEEDBACK_CHARS, EvaluationOutcome, Subject
 from core.records.review import ABOUTS, MAX_ITEMS, ORDERS, SOURCES, About, Order, QueueAsks, QueueProposal
 from core.records.run_query import RunFilter
 from dashboard import actions, queries, reviews, wording
 from dashboard.actions import Flash
 from dashboard.reading import reading
 from dashboard.sentences import review as sentences
+from dashboard.sentences.transcript import first_words
 from dashboard.widgets import address
 from dashboard.widgets.parts import gray, muted, section
 from dashboard.widgets.results import result
@@ -30,6 +31,7 @@ _ABOUT_WORDS: Final[Mapping[About, str]] = {
     "layer": "layers in executions",
 }
 _FIRST: Final = 5
+_TASK_CHARS: Final = 70
 _NAME: Final = "batch"
 _DONE: Final = "batch done"
 _OUTCOMES: Final[tuple[EvaluationOutcome, ...]] = get_args(EvaluationOutcome)
@@ -128,23 +130,37 @@ def _say_filters(run_filter: RunFilter | None) -> None:
 
 
 def counted(name: str, asks: QueueAsks | None, *, batch: bool) -> Counted | None:
-    """Draw the button that counts, and return its result; None while the fields were not counted as they are now."""
-    key = f"{name} counted"
-    if st.button("Count them", key=f"{name} count", disabled=asks is None) and asks is not None:
-        st.session_state.pop(key, None)
-        try:
-            st.session_state[key] = Counted(asks=asks, proposal=reviews.propose(asks, batch=batch))
-        except ArmscopeError as problem:
-            st.markdown(f":red[:material/error: {wording.literal(str(problem))}]")
-    known: Counted | None = st.session_state.get(key)
-    if known is None or known.asks != asks:
-        muted("Count first. Counting writes nothing.")
+    """Count what the fields ask for now, draw the first items, and return the result; None without an item."""
+    if asks is None:
         return None
-    n = known.proposal.n
-    names = [wording.literal(sentences.about(one.uri)) for one in known.proposal.first[:_FIRST]]
-    more = f" and {wording.count(n - len(names))} more" if n > len(names) else ""
-    st.markdown(f"**{wording.things(n, 'item')}** {gray(f'{wording.listed(names)}{more}' if n else 'fit.')}")
-    return known if n else None
+    key, now = f"{name} counted", (asks, reading().frame.snapshot_key)
+    before: tuple[tuple[QueueAsks, object], Counted] | None = st.session_state.get(key)
+    try:
+        if before is None or before[0] != now:
+            before = now, Counted(asks=asks, proposal=reviews.propose(asks, batch=batch))
+            st.session_state[key] = before
+    except ArmscopeError as problem:
+        st.markdown(f":red[:material/error: {wording.literal(str(problem))}]")
+        return None
+    n, first = before[1].proposal.n, before[1].proposal.first[:_FIRST]
+    more = [gray(f"and {wording.count(n - len(first))} more")] if n > len(first) else []
+    st.markdown("  \n".join([f"**{wording.things(n, 'item')}**", *map(_begins, first), *more]))
+    return before[1] if n else None
+
+
+def _begins(subject: Subject) -> Markdown:
+    """Return the date of an item's run and the first words of its task, else what it is about."""
+    about, when = wording.literal(sentences.about(subject.uri)), ""
+    try:
+        facts = queries.run(subject.run).facts if subject.run else None
+        messages = queries.transcript(subject.run).messages if subject.run else None
+    except ArmscopeError:
+        facts = messages = None
+    if facts is not None:
+        when = f"{gray(wording.minute(facts.at_ms, year_of_ms=reading().frame.last_at_ms))} "
+        about = f"Run {wording.count(facts.run_no)}" if not subject.arm else about
+    task = "" if messages is None else first_words(messages, _TASK_CHARS)
+    return f"{when}{wording.literal(task) if task else about}"
 
 
 def forget(name: str) -> None:
@@ -199,7 +215,7 @@ def _judgement(known: Counted | None) -> None:
         args=(known, outcome, score, feedback, rubric),
     )
     if not n or outcome is None or score is None:
-        muted("Count first, and choose outcome and score.")
+        muted("Choose outcome and score.")
     result("many")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Final, Literal
 
 import streamlit as st
@@ -12,6 +11,7 @@ from core import explained
 from core.errors import UnknownRun
 from core.flows.queries import RunStory
 from core.records.review import Pair, ReviewItem
+from core.records.transcript import Message
 from dashboard import actions, pages, queries, reviews, wording
 from dashboard.actions import Flash
 from dashboard.reading import reading
@@ -23,15 +23,13 @@ from dashboard.sentences.transcript import how_to_keep
 from dashboard.widgets import address
 from dashboard.widgets.parts import both_ends, chipped, gray, link, muted, section, small
 from dashboard.widgets.results import refusal
-from dashboard.widgets.transcript import messages_of
-from dashboard.wording import Markdown
+from dashboard.widgets.transcript import messages_of, steps_of
+from dashboard.wording import Markdown, Words
 
-_TALL_PX: Final = 350
-_LINES: Final = 40
-_LINE_CHARS: Final = 100
 _LISTED: Final = 12
 _ITSELF: Final = frozenset(("", "activation query", "raw solution"))
 """Parts that are the task or the answer itself; other parts are shown by name."""
+_NAMES: Final = {"user": "Task", "agent": "Answer"}
 
 _PAIR: Final = "review pair"
 _WHICH: Final[tuple[tuple[str, str, Preferred], ...]] = (
@@ -39,25 +37,27 @@ _WHICH: Final[tuple[tuple[str, str, Preferred], ...]] = (
     ("B is better", "B", "second"),
     ("Equal", "E", "equal"),
 )
-_PAIR_PX: Final = 300
 
 
-@st.fragment
 def evidence(item: ReviewItem) -> None:
-    """Draw all evidence for the judgement of an item."""
+    """Draw all evidence for the judgement of an item, as high as it is."""
     story = _story(item)
     with both_ends():
-        st.header("Evidence", anchor=False, width="content")
-        st.markdown(_about(item, story), width="content")
-    height: Literal["content"] | int = "content" if reading().compact else _TALL_PX
-    with st.container(border=True, height=height, gap="xsmall", key="review evidence"):
-        st.markdown(small(sentences.item_note(item)))
-        if story is not None:
-            link(pages.RUN, f"Run {wording.count(story.facts.run_no)}", **{address.RUN: story.facts.uid})
-        has_texts = _texts(item)
-        if not (story is not None and messages_of(story)) and not has_texts:
+        st.header(f"Evidence {small(sentences.item_note(item))}", anchor=False, width="content")
+        with st.container(horizontal=True, vertical_alignment="center", gap="small", width="content"):
+            st.markdown(_about(item, story), width="content")
+            if story is not None:
+                words = f"Run {wording.count(story.facts.run_no)}"
+                link(pages.RUN, words, **{address.RUN: story.facts.uid})
+    with st.container(gap="xsmall", key="review evidence"):
+        # The conversation of a run begins with what was asked, and ends with the answer.
+        has_texts = bool(item.subject.layer or item.subject.execution) and _texts(item)
+        is_shown = story is not None and messages_of(story)
+        if not (has_texts or is_shown or _texts(item)):
             st.markdown(gray(how_to_keep(keeps=reading().frame.settings.keep_texts)))
-        if story is not None:
+        if story is not None and not (
+            is_shown and not item.subject.arm
+        ):  # a conversation marks what was used
             _used(item, story)
 
 
@@ -92,69 +92,40 @@ def _texts(item: ReviewItem) -> bool:
         if len(item.texts) > 1:
             name = judging.layer_names(queries.layers()).get(text.layer) or text.layer[:8]
             st.markdown(f"**Layer {text.index}** {small(wording.literal(wording.plain(name)))}")
-        key = f"{item.queue} {item.item} {text.layer} {text.index}"
-        instruction, answered = (
-            () if content is None else sentences.readable(content)
+        task, answer = (
+            [] if content is None else sentences.readable(content)
             for content in (text.instruction, text.response)
         )
-        _parts(f"{key} Task", "Task", instruction[:1])
-        _parts(f"{key} Answer", "Answer", [part for part in answered if not part.is_raw])
-        _parts(f"{key} rest", "Task", [part for part in instruction[1:] if not part.is_raw])
-        _raw(key, [part for part in (*instruction[1:], *answered) if part.is_raw])
-        shown = shown or bool(instruction or answered)
+        _parts([(part, "user") for part in task[:1]], [(part, "agent") for part in answer if not part.is_raw])
+        _behind("The rest of the task", [part for part in task[1:] if not part.is_raw])
+        _behind("Raw values", [part for part in (*task[1:], *answer) if part.is_raw])
+        shown = shown or bool(task or answer)
     return shown
 
 
-def texts_of(key: str, content: str) -> None:
-    """Draw a text in its parts, as text, under a head that says what it is."""
-    _parts(key, "", sentences.readable(content))
+def texts_of(content: str) -> None:
+    """Draw a text in its parts, under a head that says what it is."""
+    _parts([(part, "agent") for part in sentences.readable(content)])
 
 
-def _parts(key: str, what: str, parts: Sequence[Part]) -> None:
-    for index, part in enumerate(parts):
-        plain = wording.plain(part.name)
-        head = what if part.name in _ITSELF else f"{what}: {plain}" if what else plain
-        if head:
-            _head(head)
-        _folded(f"{key} {index}", part.words)
-
-
-def _raw(key: str, parts: Sequence[Part]) -> None:
-    """Draw values for programs, folded: a reviewer rarely needs them."""
+def _behind(what: Words, parts: Sequence[Part]) -> None:
+    """Draw what a reviewer rarely needs, folded."""
     if parts:
-        with st.expander("Raw values", key=f"raw {key}"):
-            _parts(f"{key} raw", "", parts)
+        with st.expander(what):
+            _parts([(part, "user") for part in parts if not part.is_raw])
+            for part in parts:
+                if part.is_raw:
+                    st.code(f"{wording.plain(part.name)}: {plain_lines(part.words)}", language=None)
+
+
+def _parts(*groups: Sequence[tuple[Part, Literal["user", "agent"]]]) -> None:
+    for part, kind in (one for group in groups for one in group):
+        name = _NAMES[kind] if part.name in _ITSELF else wording.plain(part.name).capitalize()
+        steps_of(Message(kind=kind, text=part.words), who={kind: name})
 
 
 def _head(words: str) -> None:
     st.markdown(small(f"**{wording.literal(words)}**"))
-
-
-def _folded(key: str, words: str) -> None:
-    """Draw foreign text as plain text; long text is folded."""
-    words = plain_lines(words)
-    lines = words.split("\n")
-    n_shown = _n_shown(lines)
-    if n_shown == len(lines):
-        st.text(words)
-        return
-    unfolded = st.session_state.get(f"unfold {key}", False)
-    first = "\n".join(lines[:n_shown]) or words[: _LINES * _LINE_CHARS]
-    st.text(words if unfolded else f"{first} …")
-    st.button(
-        "Fold" if unfolded else f"Show all {wording.things(len(lines), 'line')}",
-        key=f"fold {key}",
-        type="tertiary",
-        icon=":material/unfold_less:" if unfolded else ":material/unfold_more:",
-        on_click=_turn,
-        args=(f"unfold {key}",),
-    )
-
-
-def _n_shown(lines: Sequence[str]) -> int:
-    """Return how many lines are shown at first, by the room that they take."""
-    room = accumulate(1 + len(line) // _LINE_CHARS for line in lines)
-    return sum(used <= _LINES for used in room)
 
 
 def plain_lines(text: str) -> str:
@@ -164,10 +135,6 @@ def plain_lines(text: str) -> str:
     'a\nb'
     """
     return "\n".join(wording.plain(line) for line in text.splitlines())
-
-
-def _turn(key: str) -> None:
-    st.session_state[key] = not st.session_state.get(key, False)
 
 
 def _used(item: ReviewItem, story: RunStory) -> None:
@@ -212,7 +179,7 @@ def side_by_side(shown: Pair) -> None:
         if shown.instruction is None:
             muted(how_to_keep(keeps=reading().frame.settings.keep_texts))
         else:
-            texts_of(f"pair {shown.first} task", shown.instruction)
+            texts_of(shown.instruction)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         for words, letter, chosen in _WHICH:
             st.button(
@@ -230,11 +197,11 @@ def side_by_side(shown: Pair) -> None:
     ):
         with column:
             section(wording.literal(name))
-            with st.container(border=True, height=_PAIR_PX, gap="xsmall", key=f"pair {name}"):
+            with st.container(border=True, gap="xsmall", key=f"pair {name}"):
                 if content is None:
                     muted("Not kept.")
                 else:
-                    texts_of(f"pair {shown.first} {shown.second} {name}", content)
+                    texts_of(content)
 
 
 def _prefer(shown: Pair, chosen: Preferred) -> None:

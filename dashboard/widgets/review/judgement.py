@@ -21,7 +21,7 @@ from dashboard.reading import reading
 from dashboard.sentences import review as sentences
 from dashboard.widgets.fields import lazy_popover
 from dashboard.widgets.keys import JUDGE_BAR, JUDGE_EFFECT, SEND, SEND_HERE
-from dashboard.widgets.parts import both_ends, gray, paragraphs, section, small, small_table
+from dashboard.widgets.parts import both_ends, paragraphs, section, small, small_table
 from dashboard.widgets.results import result
 from dashboard.widgets.review import open_item
 from dashboard.widgets.review.open_item import Open
@@ -31,8 +31,6 @@ JUDGE_HERE: Final = "judge-here"
 """Key of what holds the text that reaches the server when one stops typing."""
 LEVELS: Final = "judge levels"
 """Key of what a digit chooses in."""
-_RUBRIC_PX: Final = 150
-"""Height of the rubric beside the evidence on a page of 900 px. In one column nothing is cut."""
 _HELD: Final[Literal["ignore"]] = "ignore"
 """The browser holds a change until something is sent."""
 PUT_OFF: Final = "S"
@@ -41,7 +39,7 @@ _OUTCOMES: Final[tuple[EvaluationOutcome, ...]] = get_args(EvaluationOutcome)
 
 
 def judgement() -> None:
-    """Show the form: levels, feedback, effect and acts. Sending it is one script run, a level none."""
+    """Show the form: levels, feedback, acts, effect and rubric. Sending it is one script run, a level none."""
     known = open_item.now()
     if known is None or known.item is None:
         return
@@ -54,15 +52,26 @@ def judgement() -> None:
             st.markdown(f":gray[:material/info:] {line}")
         if not is_compact:
             _levels(known)
-        _written(known)
+        st.text_area(
+            "Feedback, optional",
+            key=open_item.feedback_key(known),
+            height=68,
+            max_chars=MAX_FEEDBACK_CHARS,
+            placeholder="What would have made it better?",
+            on_change=_HELD,
+        )
         if not is_compact:
             _acts(known)
+        _effect(known)
         _by_hand(known)
     result(open_item.HERE)
+    _rubric(known.item)
     if is_compact:
         with st.container(key=JUDGE_BAR, gap="small"):
             _levels(known)
             _acts(known)
+    else:
+        st.markdown(small(f"1 to {len(known.item.levels)} choose a level, U takes the last judgement back."))
 
 
 def _held(item: ReviewItem) -> Words:
@@ -95,19 +104,11 @@ def _levels(known: Open) -> None:
 
 
 @st.fragment
-def _written(known: Open) -> None:
-    """Show feedback and effect; while the reviewer types, only these are drawn again."""
+def _effect(known: Open) -> None:
+    """Show what the choice comes to, below the buttons, so that nothing moves; while one types, it alone is drawn."""
     known = open_item.now() or known
     if known.item is None:
         return
-    st.text_area(
-        "Feedback, optional",
-        key=open_item.feedback_key(known),
-        height=68,
-        max_chars=MAX_FEEDBACK_CHARS,
-        placeholder="What would have made it better?",
-        on_change=_HELD,
-    )
     _comes_to(known.item, open_item.typed(known))
     with st.container(key=JUDGE_EFFECT):
         st.button(
@@ -155,8 +156,6 @@ def _by_hand(known: Open) -> None:
 def _comes_to(item: ReviewItem, draft: Draft) -> None:
     """Draw grade, blockers and what it would move, before it is sent, under the choice's name."""
     if draft.outcome is None or draft.score is None:
-        nothing_yet = gray("Choose a level. Its effect is shown here before you send it.")
-        paragraphs("  \n".join((nothing_yet, "&nbsp;", "&nbsp;")), "&nbsp;")  # as high as an effect
         return
     here = reading()
     thresholds = here.frame.settings.thresholds
@@ -221,19 +220,13 @@ def _skip(known: Open) -> None:
         )
 
 
-def rubric(item: ReviewItem) -> None:
-    """By what it is judged: criteria and examples, and what each level means."""
-    name = wording.literal(wording.plain(item.rubric_version)) if item.rubric_version else Words("none named")
-    keys = f" · keys 1 to {len(item.levels)}, {PUT_OFF} put off, {LATER} later, Ctrl + Enter sends"
-    section("Rubric", name if reading().compact else f"{name}{keys}")
-    height: Literal["content"] | int = "content" if reading().compact else _RUBRIC_PX
-    with st.container(border=True, height=height, gap="xsmall", key="review rubric"):
-        _criteria(item)
-
-
-def _criteria(item: ReviewItem) -> None:
+def _rubric(item: ReviewItem) -> None:
+    """By what it is judged: criteria and examples, and what each level means; nothing without a rubric."""
+    if not item.rubric_version:
+        return
+    section("Rubric", wording.literal(wording.plain(item.rubric_version)))
     known = item.rubric
-    if item.rubric_version and known is None:
+    if known is None:
         st.markdown(small("This version has no definition: these are the usual levels."))
     if known is not None and known.title:
         st.markdown(f"**{wording.literal(wording.plain(known.title))}**")

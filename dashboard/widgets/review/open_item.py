@@ -29,6 +29,7 @@ _OPEN: Final = "review open"
 _ARRIVAL: Final = "review arrival"
 _QUEUE: Final = "review last queue"
 _MESSAGES: Final = "review messages"
+_SUBMITTED: Final = "review submitted"
 _RENEW_MS: Final = 5 * 60_000
 _CHOOSE: Final = "Choose a level first, or an outcome with its score."
 HERE: Final = "review"
@@ -99,6 +100,8 @@ def opened(progress: Progress) -> Open | None:
     st.session_state[_QUEUE] = queue
     known = now()
     try:
+        if (again := _undone()) is not None and (reopened := _reopened(*again)) is not None:
+            return reopened
         if known is None or known.queue != queue or arrived():
             st.session_state[_ARRIVAL] = address.arrival()
             return _begin(queue)
@@ -113,6 +116,29 @@ def opened(progress: Progress) -> Open | None:
         return None
     _set(known)
     return known
+
+
+def _undone() -> tuple[str, int, Draft] | None:
+    """Return queue, item and draft of a judgement that this session sent, and whose undo it has just asked for."""
+    submitted: dict[str, tuple[str, int, Draft]] = st.session_state.get(_SUBMITTED, {})
+    return submitted.pop(actions.last_undone(), None)
+
+
+def _reopened(queue: str, number: int, draft: Draft) -> Open | None:
+    """Return the form of an item whose judgement was undone, as it was sent; None if another reviewer took it."""
+    let_go()
+    st.session_state[_QUEUE] = queue
+    try:
+        next_item = reviews.this_item(queue, number)
+    except ArmscopeError as problem:
+        tell([f"Undone. {wording.literal(str(problem))}"])
+        return None
+    actions.flashes()
+    tell([])
+    again = _fill(queue, next_item, draft)
+    actions.done(Flash(text=f"**Item {number}** is open again, as you had judged it."), at=HERE)
+    keep(again.key)
+    return again
 
 
 def _as_it_is(known: ReviewItem) -> ReviewItem:
@@ -142,12 +168,12 @@ def _begin(queue: str) -> Open:
         return filled
 
 
-def _fill(queue: str, next_item: NextItem) -> Open:
-    """Return a form of its own for an item that was given."""
+def _fill(queue: str, next_item: NextItem, draft: Draft | None = None) -> Open:
+    """Return a form of its own for an item that was given, filled with a draft or the stored one."""
     opened = Open(queue=queue, item=next_item.item, progress=next_item.progress, key=uuid.uuid4().hex)
     _set(opened)
     if next_item.item is not None:
-        _type(opened, next_item.item.draft or Draft())
+        _type(opened, draft or next_item.item.draft or Draft())
     return opened
 
 
@@ -252,6 +278,7 @@ def send(key: str) -> None:
         return
     lines = sentences.result_lines(item, answer, ran_out=known.ran_out or answer.hold_ran_out)
     tell([])
+    st.session_state.setdefault(_SUBMITTED, {})[answer.evaluation.id] = (known.queue, item.item, draft)
     actions.done(Flash(text="  \n".join(lines), act=answer.evaluation.id), at=HERE)
     _fill(known.queue, answer.next)
 

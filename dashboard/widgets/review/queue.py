@@ -7,7 +7,6 @@ from typing import Final, Literal
 
 import streamlit as st
 
-from core.records.actor import Actor
 from core.records.browser import BrowserRow
 from core.records.review import MyJudgement, Progress, QueueRow
 from dashboard import actions, queries, reviews, wording
@@ -101,12 +100,6 @@ def _words(row: QueueRow, *, is_shown: bool) -> str:
     return f"{wording.cut_middle(wording.plain(known.name), 40)}{'' if is_shown else left}{late}"
 
 
-def progress_bar(known: Progress) -> None:
-    """Show the person's own progress."""
-    n_mine = sentences.mine(known)
-    st.progress(known.judged_by_me / n_mine if n_mine else 1.0)
-
-
 def none() -> None:
     """Show the page without an active queue."""
     may = reading().may("queue")
@@ -140,10 +133,7 @@ def nothing_left(known: Progress) -> None:
             args=(known.queue,),
         )
     elif known.open:
-        waits = "is" if known.open == 1 else "are"
-        muted(
-            f"{wording.things(known.open, 'item')} {waits} still open: held by others, theirs, or judged by you."
-        )
+        muted(sentences.left_over(known, reading().context.actor))
     else:
         muted(f"{wording.count(known.done)} judged, {wording.count(known.set_aside)} skipped. Thank you.")
     for line in open_item.messages():
@@ -205,18 +195,9 @@ def browser_name() -> None:
     with behind, st.container(key=NAME_HERE):
         st.text_input("Your name in this browser", known, max_chars=MAX_NAME, key="browser name")
         st.button("Use this name", key="use browser name", on_click=_let_go)
-        muted(f"People do not sign in here. Two browsers never get the same item. {_whose(actor)}")
-
-
-def _whose(actor: Actor) -> Markdown:
-    """Return whose judgements those of this browser count as."""
-    if actor.person:
-        return f"An operator confirmed this name: your judgements count as those of {wording.literal(actor.name)}."
-    until = " until an operator confirms your name" if own_name() else ""
-    return (
-        f"Your judgements count as those of {wording.literal(actor.name)}{until}. So a later one of the same run "
-        "replaces an earlier one of another such browser, and its undo brings that back."
-    )
+        muted("People do not sign in here. Two browsers never get the same item.")
+        if actor.person:
+            muted("An operator confirmed this name: your judgements count as its own.")
 
 
 def last() -> None:
