@@ -115,7 +115,7 @@ def test_a_level_and_submit_judge_an_item_and_bring_the_next(open_page: Open, co
     assert item_of(page) == "1", "it comes back to the person who undid it"
     levels = next(one for one in page.button_group if (one.key or "").startswith("review level "))
     assert levels.value == 3
-    assert "**Item 1** is open again" in " ".join(texts(page))
+    assert "open again" in " ".join(texts(page))
     assert progress(other(context), QUEUE).held_by_others == 1
     press(level(page, 4), "Submit and next")
     assert judged(context)[-1] == ("run:r0", "success", 1.0)
@@ -129,7 +129,7 @@ def test_the_denominator_stays_when_others_hold_items(open_page: Open, context: 
         next_item(other(context, name), QUEUE)
     page = open_page("review")
     assert "0 of 5" in page.title[0].value
-    assert page.title[0].value.endswith(" by you, 2 held by others.")
+    assert page.title[0].value.endswith(", 2 held by others.")
     assert not [one for one in page.header if str(one.value).startswith("Rubric")], "no box without content"
 
 
@@ -138,9 +138,9 @@ def test_progress_of_a_browser_is_by_the_name_under_which_it_counts(context: Con
     kim = replace(context, actor=Actor(name="vic", browser="kim 3f2a"))
     submit(kim, QUEUE, 1, level=4)
     known = progress(kim, QUEUE)
-    assert "".join(map(str, review(known, kim.actor)[1:])) == " by vic, nothing is left for you."
-    assert "1 item waits for another rater." in left_over(known, kim.actor)
-    assert "the name kim (Queues), its judgements count as vic’s" in whose(kim.actor, "kim")
+    assert str(review(known, kim.actor)[1]) == " by vic"
+    assert "another rater" in left_over(known, kim.actor)
+    assert {"kim", "vic’s,"} <= set(whose(kim.actor, "kim").split())
     assert (
         whose(Actor(name="kim", person="vic", browser="kim 3f2a"), "kim")
         == whose(Actor(name="kim"), "")
@@ -195,7 +195,7 @@ def test_an_item_of_somebody_else_is_not_given(open_page: Open, context: Context
     assert next_item(other(context), QUEUE).item is not None
     page = open_page("review", queue=QUEUE, item="1")
     assert item_of(page) == "2"
-    assert "by you, 1 held by others." in page.title[0].value
+    assert ", 1 held by others" in page.title[0].value
     assert is_said(page, "kim: item 1 until")
 
 
