@@ -91,19 +91,17 @@ def savings(context: Context, answer: Savings) -> SavingsDocument:  # noqa: ARG0
 
 def document(context: Context, answer: queries.RunStory) -> StoryDocument:  # noqa: ARG001
     """Return a run's story with the words of its page."""
-    return StoryDocument(
+    return alike(
+        StoryDocument,
+        answer,
         **msgspec.structs.asdict(answer.facts),
         ended_at=iso(answer.facts.at_ms),
         verdict=explained.verdict(answer),
         selection=None if answer.selection is None else _selection(answer.selection),
-        replays=answer.replays,
         arms=tuple(
             alike(StoryArm, arm, why=explained.why(arm), flip=explained.flip(arm, answer))
             for arm in answer.arms
         ),
-        guidance=answer.guidance,
-        older=answer.older,
-        newer=answer.newer,
     )
 
 

@@ -199,13 +199,7 @@ def lint(
                 lambda: design_of(snapshot, number, scales.get(number, Scale())),
                 lambda: sums_of_environment(snapshot, number),
             )
-            return EnvironmentDesign(
-                environment=names[number],
-                n=sums.n,
-                patterns=one.patterns,
-                findings=one.findings,
-                looked_at=one.looked_at,
-            )
+            return alike(EnvironmentDesign, one, environment=names[number], n=sums.n)
 
         numbers = sorted(names, key=names.__getitem__)
         designs = snapshot.together(*[partial(linted, number) for number in numbers])
@@ -405,10 +399,9 @@ def _difficulty(episodes: Sequence[TaskPaid]) -> TaskDifficulty | None:
     paid = [one.total for one in episodes if one.total is not None]
     if not paid:
         return None
-    return TaskDifficulty(
-        task=first.task,
-        split=first.split,
-        variant=first.variant,
+    return alike(
+        TaskDifficulty,
+        first,
         n=len(episodes),
         average=sum(paid) / len(paid),
         lowest=min(paid),

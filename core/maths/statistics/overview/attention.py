@@ -107,9 +107,9 @@ class Attention:
         """Names by which an alert or an address finds it among rows of its kind; arms that changed need none."""
         if self.manual is not None:
             return (f"{self.manual.actor} {self.arms[0]}",)
-        named = [self.harm and self.harm.experiment, self.paid and self.paid.environment]
+        named: list[object] = [self.harm and self.harm.experiment, self.paid and self.paid.environment]
         named += [self.evidence and self.evidence.type, *(queue.queue for queue in self.overdue)]
-        return (*filter(None, named), *(f"{feed.kind} {feed.name}" for feed in self.feeds))
+        return (*(str(one) for one in named if one), *(f"{feed.kind} {feed.name}" for feed in self.feeds))
 
     @property
     def began_ms(self) -> int | None:

@@ -29,6 +29,7 @@ from core.maths.statistics.trials.verdict import (
     stakes,
     words,
 )
+from core.records.alike import alike
 from core.records.estimate import Estimate
 from core.records.trial import TRIAL_SIDES, BySide, Cell, Open, TrialFigures, TrialPlan
 
@@ -104,9 +105,9 @@ def figures(
         missing_ms = [one.at_ms for one in missing if one.at_ms is not None]
         used = [known for one in graded if one.side == "with" and (known := was_used(one)) is not None]
         tokens, money = (pairs.log_ratios(cost) for cost in (attrgetter("tokens"), attrgetter("money_pico")))
-        return TrialFigures(
-            arm=pairs.arm,
-            model=pairs.model,
+        return alike(
+            TrialFigures,
+            pairs,
             word=WORDS[word[0, row]] if why is None else "open",
             why=why,
             like_these=effects[0],
@@ -120,14 +121,12 @@ def figures(
             p_value=float(chance[:NO_DIFFERENCE, 0, row].min()),
             shrunk=shrunken[row],
             tasks=pairs.paired,
-            n_planned=pairs.n_planned,
             n_attempts_again=_by_side(cell for one in pairs.blocks for cell in one.again),
             missing=_by_side(missing),
             missing_ms=(min(missing_ms), max(missing_ms)) if missing_ms else None,
             not_followed=_by_side(one for one in graded if was_followed(one) is False),
             n_used=sum(used) if used else None,
             n_could_not_tell=sum(not task.could_tell for task in pairs.paired),
-            left_out_checks=pairs.left_out_checks,
             alone=alone,
         )
 
