@@ -73,7 +73,8 @@ def _picture(overview: Overview, rows: tuple[Worth, ...]) -> None:
     if sentences.is_imported(overview):
         muted(sentences.pictured(rows, overview.n_arms))
     else:
-        st.markdown(sentences.may_go(rows))
+        claim, rest = sentences.may_go(rows)
+        st.markdown(f"**{claim}**{rest}" if claim else "")
     going = tuple(row.key for row in rows if row.may_go)
     if going:
         behind = lazy_popover(Words("Exclude these"), key="exclude these", type="secondary")

@@ -32,11 +32,11 @@ def overview(summary: Overview, saved: Savings, rows: Sequence[Worth] = ()) -> S
     return composed(*_first(summary, saved, rows), " ", needs(len(summary.attention)))
 
 
-def titles(summary: Overview, saved: Savings, rows: Sequence[Worth], n_more: int) -> tuple[Sentence, ...]:
-    """Return the sentences of the three slides; ``n_more`` findings are not those of the overview."""
-    going, _, rest = may_go(rows).removeprefix("**").partition("**")
-    cost = _first(summary, saved, rows) if is_imported(summary) else composed(Phrase(going), rest)
-    return headline(saved), cost, (needs(len(summary.attention) + n_more, Words("decision")),)
+def titles(summary: Overview, saved: Savings, rows: Sequence[Worth], n_harmful: int) -> tuple[Sentence, ...]:
+    """Return the sentences of the three slides; ``n_harmful`` arms harm by a trial."""
+    claim, rest = may_go(rows)
+    cost = _first(summary, saved, rows) if is_imported(summary) else composed(Phrase(claim), rest)
+    return headline(saved), cost, (needs(len(summary.attention), Words("decision"), n_harmful),)
 
 
 def unnamed(item: Attention) -> Attention:
@@ -53,17 +53,17 @@ def is_imported(summary: Overview) -> bool:
     return summary.savings.baseline.n_runs + summary.savings.selected.n_runs == 0
 
 
-def may_go(rows: Sequence[Worth]) -> Markdown:
-    """Return which arms may go out of prompts that armscope chooses, and what they cost."""
+def may_go(rows: Sequence[Worth]) -> tuple[Words, Words]:
+    """Return how many arms may go out of prompts that armscope chooses, and what they cost."""
     going = [row for row in rows if row.may_go]
     if not going:
-        return Markdown("No arm is used too seldom for its tokens." if rows else "")
+        return Words("No arm is used too seldom for its tokens." if rows else ""), Words("")
     known = [row.tokens for row in going if row.tokens is not None]
     earn = "do not earn their place" if len(going) > 1 else "does not earn its place"
     cost = f": {wording.things(sum(known), 'token')} of each full prompt" if known else ""
     chances = [row.chance for row in going if row.chance is not None]
     out = " armscope already leaves them out of most prompts." * (sum(chances) < len(chances) / 2)
-    return Markdown(f"**{wording.things(len(going), 'arm')} {earn}**{cost}.{out}")
+    return f"{wording.things(len(going), 'arm')} {earn}", f"{cost}.{out}"
 
 
 def pictured(rows: Sequence[Worth], n_arms: int) -> Words:
@@ -170,12 +170,14 @@ def _learned(summary: Overview) -> Sentence:
     return composed(arms, f" {has} at least {ENOUGH_PULLS} pulls; armscope chose no run yet.")
 
 
-def needs(n_things: int, what: Words = Words("look")) -> Words:
-    """Return how many things need attention."""
-    if n_things == 0:
+def needs(n_things: int, what: Words = Words("look"), n_harmful: int = 0) -> Words:
+    """Return how many findings, and how many arms that harm, need attention."""
+    if n_things + n_harmful == 0:
         return f"Nothing needs a {what}."
-    word = wording.capital(wording.number_word(n_things))
-    return f"{word} finding{'s' if n_things > 1 else ''} need{'s' if n_things == 1 else ''} a {what}."
+    counted = ((n_things, "finding"), (n_harmful, "harmful arm"))
+    things = [f"{wording.number_word(n)} {one}{'s' if n > 1 else ''}" for n, one in counted if n]
+    verb = "needs" if n_things + n_harmful == 1 else "need"
+    return f"{wording.capital(' and '.join(things))} {verb} a {what}."
 
 
 @dataclass(frozen=True)
