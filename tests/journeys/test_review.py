@@ -139,6 +139,9 @@ def test_the_last_one_is_taken_back_and_comes_again(come: Come, reviewers: tuple
     submit(lee)
     lee.page.keyboard.press("u")
     lee.until(lambda: progress(context_of(lees), "queue-2").done == 0)
+    lee.settle()
+    assert item(lee) == "1", "the one that was undone"
+    expect(lee.page.get_by_role("radio", checked=True, name="4 ")).to_be_visible()
     lee.go("rewards")
     lee.page.go_back()
     lee.settle()
