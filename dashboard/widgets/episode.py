@@ -5,8 +5,9 @@ The address holds the step that a click on the picture chose. Cells are text cel
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Final, Literal
+from typing import Final
 
 import streamlit as st
 
@@ -48,7 +49,7 @@ _TRANSCRIPTS: Final = 3
 
 # Steps
 ON_A_PAGE: Final = 100
-_SIDES: Final[dict[Literal["user", "agent"], str]] = {"user": "Asked", "agent": "Answered"}
+_SIDES: Final[Mapping[str, str]] = {"user": "Asked", "agent": "Answered"}
 _PHONE: Final = {"number": 58, "name": 136, "reward": 78, "running": 78}
 
 # Credit
@@ -249,8 +250,8 @@ def step_texts(episode: EpisodeView) -> None:
     if step is None or not (step.asked or step.answered):
         return
     section(f"Step {wording.count(step.number)}", "request and answer")
-    texts = ("user", step.asked), ("agent", step.answered)
-    steps_of(*(Message(kind=kind, text=text) for kind, text in texts if text), who=_SIDES)
+    messages = (Message(kind="user", text=step.asked or ""), Message(kind="agent", text=step.answered or ""))
+    steps_of(*(one for one in messages if one.text), who=_SIDES)
 
 
 def _paging(episode: EpisodeView, first: int) -> None:

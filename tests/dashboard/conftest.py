@@ -142,8 +142,8 @@ def said(page: AppTest) -> str:
 
 def is_text_only(page: AppTest) -> bool:
     """Whether nothing of what hostile ids hold is read as markup anywhere on the page."""
-    read = [(foreign, text) for text in rendered(page) for foreign in _MARKUP if foreign in text]
-    return not (read or [fault for one in _steps(page) for fault in one.faults])
+    is_read = any(foreign in text for text in rendered(page) for foreign in _MARKUP)
+    return not is_read and not any(one.faults for one in _steps(page))
 
 
 def rendered(page: AppTest) -> list[str]:

@@ -160,7 +160,8 @@ def test_every_place_says_what_was_judged(open_page: Open, context: Context) -> 
     title = page.title[0].value
     assert title.replace("\\", "").startswith(":color[two.md and one.md]")
     assert title.endswith(" look poisoned.")
-    cells = page.dataframe[0].value.set_index("id")["judgement"].to_dict()
+    shown = page.dataframe[0].value
+    cells = dict(zip(map(str, shown["id"]), shown["judgement"], strict=True))
     year_of_ms = queries.frame(context).last_at_ms
     assert cells == {arm: sentences.fitting(one, 46, year_of_ms=year_of_ms) for arm, one in judged.items()}
     whole = {arm: sentences.judgement(one, year_of_ms=year_of_ms) for arm, one in judged.items()}
