@@ -12,9 +12,7 @@ import numpy as np
 from core.columns import ArmColumns, Ints
 from core.explained.arms import posteriors
 from core.maths.posterior import beta
-from core.maths.statistics.overview import RankedArm
 from core.maths.statistics.summary import Summary
-from core.records.alike import alike
 from core.records.arm import ARM_TYPES, BANDS, MICRO, ArmType, Band
 from core.records.judgement import ALARMS, ENOUGH_PULLS, JUDGEMENTS, Judgement
 from dashboard import wording
@@ -103,11 +101,6 @@ def _row(columns: ArmColumns, summary: Summary, index: int, truth: Mapping[str, 
         prior_beta=int(columns.base_beta_micro[index]) / MICRO,
         truth=truth.get(columns.keys[index]),
     )
-
-
-def ranked_rows(ranked: Sequence[RankedArm]) -> tuple[ArmRow, ...]:
-    """Return the best and worst arms of the overview as rows."""
-    return tuple(alike(ArmRow, arm, type=wording.type_of(arm.key)) for arm in ranked)
 
 
 def ordered(columns: ArmColumns, summary: Summary, places: Ints, order: Order) -> Ints:

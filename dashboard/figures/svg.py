@@ -36,16 +36,12 @@ _TRACE_KEYS: Final = {
     "scatter": _keys(
         "type mode x y yaxis line marker fill fillcolor connectgaps cliponaxis hoverinfo hovertext customdata"
     ),
-    "bar": _keys(
-        "type orientation x y marker text textposition insidetextanchor textangle constraintext textfont "
-        "hoverinfo hovertext"
-    ),
+    "bar": _keys("type orientation x y marker hoverinfo hovertext"),
 }
 
 _LAYOUT_KEYS: Final = _keys(
     "height margin paper_bgcolor plot_bgcolor font showlegend hovermode dragmode hoverlabel xaxis yaxis yaxis2 "
-    "shapes annotations barmode bargap template"
-    " selectdirection"
+    "shapes annotations bargap template selectdirection"
 )
 
 
@@ -61,7 +57,7 @@ def svg(chart: Chart, *, name: str, title: str, width: int) -> str:
                 f"A trace of a report's figure must be of {', '.join(_TRACE_KEYS)}, got {kind!r}."
             )
         _check(f"{kind} trace", trace, _TRACE_KEYS[kind])
-    frame = _frame(layout, traces, width, name)
+    frame = _frame(layout, width, name)
     inner = "".join(
         (
             *(part for axis in frame.scales for part in _grid(axis, frame)),
@@ -111,22 +107,17 @@ def _check(what: str, present: Mapping[str, object], allowed: frozenset[str]) ->
 
 @dataclass(frozen=True, kw_only=True)
 class _PixelScale:
-    """One axis: its range, and the pixels of both ends; categories count from 0."""
+    """One axis: its range, and the pixels of both ends."""
 
     low: float
     high: float
     start_px: float
     end_px: float
     is_log: bool
-    categories: tuple[str, ...]
     axis: Mapping[str, Any]
 
     def px(self, values: object) -> Floats:
         """Return pixels of data values."""
-        if self.categories:
-            return self.straight(
-                [self.categories.index(value) for value in np.atleast_1d(np.asarray(values))]
-            )
         numbers = np.atleast_1d(np.asarray(values, dtype=np.float64))
         return self.straight(np.log10(numbers) if self.is_log else numbers)
 
@@ -160,7 +151,7 @@ class _PlotArea:
         return float((scale.straight(value) if is_text and scale.is_log else scale.px([value]))[0])
 
 
-def _frame(layout: Mapping[str, Any], traces: Sequence[Trace], width: int, name: str) -> _PlotArea:
+def _frame(layout: Mapping[str, Any], width: int, name: str) -> _PlotArea:
     margin = layout["margin"]
     frame = _PlotArea(
         name=name,
@@ -171,24 +162,21 @@ def _frame(layout: Mapping[str, Any], traces: Sequence[Trace], width: int, name:
         scales={},
     )
     names = [key.replace("axis", "") for key in ("xaxis", "yaxis", "yaxis2") if key in layout]
-    return replace(frame, scales={short: _scale(short, layout, traces, frame) for short in names})
+    return replace(frame, scales={short: _scale(short, layout, frame) for short in names})
 
 
-def _scale(short: str, layout: Mapping[str, Any], traces: Sequence[Trace], frame: _PlotArea) -> _PixelScale:
+def _scale(short: str, layout: Mapping[str, Any], frame: _PlotArea) -> _PixelScale:
     letter = short[0]
     axis = layout[f"{letter}axis{short[1:]}"]
     first, last = axis.get("domain", (0, 1))
     start, length = (frame.left, frame.width) if letter == "x" else (frame.top + frame.height, -frame.height)
-    named = (value for trace in traces for value in trace[letter] if isinstance(value, str))
-    categories = tuple(dict.fromkeys(named))
-    low, high = axis.get("range") or (-0.5, len(categories) - 0.5)
+    low, high = axis["range"]
     return _PixelScale(
         low=low,
         high=high,
         start_px=start + first * length,
         end_px=start + last * length,
         is_log=axis.get("type") == "log",
-        categories=categories,
         axis=axis,
     )
 
@@ -332,11 +320,10 @@ def _piece(piece: tuple[Mapping[str, str], str]) -> str:
 
 
 def _traces(traces: Sequence[Trace], layout: Mapping[str, Any], frame: _PlotArea) -> Iterable[str]:
-    stacked: dict[object, float] = {}
     before: Trace | None = None
     for trace in traces:
         if trace["type"] == "bar":
-            yield from _bars(trace, layout, frame, stacked)
+            yield from _bars(trace, layout, frame)
             continue
         inner = "".join(_scatter(trace, before, frame))
         axis = trace.get("yaxis", "y")
@@ -357,8 +344,7 @@ def _scatter(trace: Trace, before: Trace | None, frame: _PlotArea) -> Iterable[s
     if "fill" in trace:
         yield _path(_area(trace, before, frame), fill=trace["fillcolor"], stroke="none")
     if "lines" in modes and trace["line"].get("width", 2):
-        outline = _curve(x, y) if trace["line"].get("shape") == "spline" else _line(x, y)
-        yield _path(outline, fill="none", stroke_linejoin="round", **_stroke(trace["line"]))
+        yield _path(_line(x, y), fill="none", stroke_linejoin="round", **_stroke(trace["line"]))
     if "markers" in modes:
         yield from _marks(x, y, trace["marker"])
 
@@ -390,18 +376,6 @@ def _line(x: Floats, y: Floats) -> str:
             parts.append(f"l{_px((now[0] - last[0]) / 10)} {_px((now[1] - last[1]) / 10)}")
         last = now
     return "".join(parts)
-
-
-def _curve(x: Floats, y: Floats) -> str:
-    """Return a smooth path through points without gaps (Catmull-Rom, as cubic Béziers)."""
-    at = np.stack([x, y], axis=1)
-    padded = np.concatenate([at[:1], at, at[-1:]])
-    slope = (padded[2:] - padded[:-2]) / 6
-    pieces = (
-        " ".join(_px(value) for value in (*start + out, *end - into, *end))
-        for start, end, out, into in zip(at, at[1:], slope, slope[1:], strict=False)
-    )
-    return f"M{_px(x[0])} {_px(y[0])}{''.join(f'C{piece}' for piece in pieces)}"
 
 
 def _stroke(line: Mapping[str, Any]) -> dict[str, object]:
@@ -479,23 +453,15 @@ _SYMBOLS: Final[Mapping[str, Callable[[float], str]]] = {
 }
 
 
-def _bars(
-    trace: Trace, layout: Mapping[str, Any], frame: _PlotArea, stacked: dict[object, float]
-) -> Iterable[str]:
-    """Return lying bars with the numbers inside; ``stacked`` has the ends of those before."""
+def _bars(trace: Trace, layout: Mapping[str, Any], frame: _PlotArea) -> Iterable[str]:
+    """Return bars that lie, from zero on."""
     if trace["orientation"] != "h":
         raise ValueError(f"A bar of a report's figure must lie (h), got {trace['orientation']!r}.")
     scale, rows = frame.scales["x"], frame.scales["y"]
     marker = trace["marker"]
     thick = abs(float(np.diff(rows.straight([0, 1]))[0])) * (1 - layout.get("bargap", 0.2))
     for at, (row, length) in enumerate(zip(trace["y"], trace["x"], strict=True)):
-        begin = stacked.get(row, 0.0) if layout.get("barmode") == "stack" else 0.0
-        stacked[row] = begin + length
-        (left, right), middle = scale.px([begin, begin + length]), rows.px([row])[0]
+        (left, right), middle = scale.px([0, length]), rows.px([row])[0]
         if length:
             outline = f"M{_px(left)} {_px(middle - thick / 2)}H{_px(right)}v{_px(thick)}H{_px(left)}z"
             yield _path(outline, fill=_each(marker["color"], at), **_stroke(marker["line"]))
-        words = trace.get("text", ())
-        if len(words) and words[at]:
-            font = trace["textfont"]
-            yield _text(words[at], ((left + right) / 2, middle + _CAP * font["size"]), "middle", font)

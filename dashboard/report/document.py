@@ -305,7 +305,7 @@ def _confidence(facts: Facts) -> Section:
         title="Confidence",
         query=facts.questions["confidence"],
         sentence=confidence_sentences.confidence(known),
-        figures=(_figure("Arms by type and pulls", lambda _narrow: bands_by_type(known.by_type, LOOK)),),
+        table=bands_by_type(known.by_type, LOOK).table,
     )
 
 

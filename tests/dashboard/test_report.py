@@ -174,7 +174,7 @@ def test_each_figure_has_a_name_an_alternative_text_and_a_table(tmp_path: Path) 
     assert tags.count("desc") == tags.count("title") - 1 == len(drawn)
     figures = [attrs for tag, attrs in read.elements if tag == "details" and attrs.get("class") == "figure"]
     n_first = 2  # their table is the bill
-    assert len(figures) == len(drawn) // 2 - n_first == 5
+    assert len(figures) == len(drawn) // 2 - n_first == 4
 
 
 def test_the_report_of_the_demo_can_be_mailed(tmp_path: Path) -> None:

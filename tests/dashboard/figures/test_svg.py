@@ -21,7 +21,7 @@ BAR: Trace = {
     "type": "bar",
     "orientation": "h",
     "x": [4],
-    "y": ["all"],
+    "y": [0],
     "marker": {"color": "#111111", "line": {"width": 0}},
 }
 
@@ -48,13 +48,6 @@ def test_points_are_at_their_pixels() -> None:
     assert outlines(drawn({**LINE, "x": single([0, 10]), "y": single([0, 1])})) == [DIAGONAL]
 
 
-def test_a_spline_passes_through_its_points() -> None:
-    line = {**LINE, "x": [0, 5, 10], "y": [0, 1, 1], "line": {**LINE["line"], "shape": "spline"}}
-    (outline,) = outlines(drawn(line))
-    ends = [piece.split()[-2:] for piece in outline.removeprefix("M").split("C")]
-    assert ends == [["50", "60"], ["100", "10"], ["150", "10"]]
-
-
 def test_a_gap_parts_a_line() -> None:
     parted = {**LINE, "x": single([0, 1, np.nan, 2, 3]), "y": single([0, 0, np.nan, 0, 0])}
     assert outlines(drawn(parted))[0].split("M") == ["", "50 60l10 0", "70 60l10 0"]
@@ -76,13 +69,11 @@ def test_an_area_goes_down_to_zero_or_to_the_line_before() -> None:
     assert between.split("l") == ["M50 35", "100 0", "0 -25", "-100 0Z"]
 
 
-def test_bars_are_stacked_with_their_numbers_inside() -> None:
-    font = {"size": 13, "color": "#000000"}
-    second = {**BAR, "x": [6], "text": ["6"], "textfont": font}
-    axis = theme.axis(LIGHT, showticklabels=False)
-    root = drawn(BAR, second, barmode="stack", bargap=0, yaxis=axis)
-    assert outlines(root) == ["M50 10H90v50H50z", "M90 10H150v50H90z"]
-    assert [(one.text, one.attrib["x"]) for one in root.iter("text")] == [("6", "120")]
+def test_a_bar_lies_in_its_row_from_zero_on() -> None:
+    assert outlines(drawn({**BAR, "x": [4, 10], "y": [0, 1]}, bargap=0)) == [
+        "M50 35H90v50H50z",
+        "M50 -15H150v50H50z",
+    ]
 
 
 @pytest.mark.parametrize(
