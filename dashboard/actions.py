@@ -10,8 +10,9 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, ParamSpec
 
 import streamlit as st
 
@@ -50,6 +51,7 @@ from dashboard.sentences.alerts import tried as tried_words
 from dashboard.widgets.address import arrival
 from dashboard.wording import Markdown
 
+Parameters = ParamSpec("Parameters")
 _FLASHES: Final = "armscope flashes"
 _RESULT: Final = "armscope result"
 _LAST_ACT: Final = "armscope last act"
@@ -136,6 +138,21 @@ def tried(
     return not flash.failed
 
 
+def as_act(
+    otherwise: Markdown, *, at: str = ""
+) -> Callable[[Callable[Parameters, Flash]], Callable[Parameters, None]]:
+    """Return what makes a function an act that is `tried`."""
+
+    def decorated(act: Callable[Parameters, Flash]) -> Callable[Parameters, None]:
+        @wraps(act)
+        def attempt(*arguments: Parameters.args, **options: Parameters.kwargs) -> None:
+            tried(otherwise, partial(act, *arguments, **options), at=at)
+
+        return attempt
+
+    return decorated
+
+
 def note_refusal(problem: ArmscopeError) -> None:
     """Count a refusal for the audit."""
     if isinstance(problem, Denied):
@@ -143,18 +160,15 @@ def note_refusal(problem: ArmscopeError) -> None:
         note_denied(context.store, context.actor, problem.action or "act", context.clock())
 
 
-def sign_out() -> None:
+@as_act("You are still signed in.")
+def sign_out() -> Flash:
     """End every session of the signed-in person, copied cookies included, and leave."""
-
-    def act() -> Flash:
-        here = reading()
-        if here.session is not None:
-            issued_ms, now_ms = here.session.issued_ms, here.context.clock()
-            end_sessions(here.context.store, here.context.actor, now_ms=now_ms, issued_ms=issued_ms)
-        st.logout()
-        return Flash(text="Signed out.")
-
-    tried("You are still signed in.", act)
+    here = reading()
+    if here.session is not None:
+        issued_ms, now_ms = here.session.issued_ms, here.context.clock()
+        end_sessions(here.context.store, here.context.actor, now_ms=now_ms, issued_ms=issued_ms)
+    st.logout()
+    return Flash(text="Signed out.")
 
 
 def done(flash: Flash, *, at: str = "") -> None:
@@ -177,14 +191,11 @@ def failure(otherwise: Markdown, problem: ArmscopeError) -> Flash:
     return Flash(text=f"{otherwise} {wording.literal(str(problem))}", failed=True)
 
 
-def play_on(n_runs: int) -> None:
+@as_act("Nothing was played on.", at=PLAYED_ON)
+def play_on(n_runs: int) -> Flash:
     """Let the world of a demo go on."""
-
-    def act() -> Flash:
-        demo.play_on(reading().context, n_runs)
-        return Flash(text=f"{wording.things(n_runs, 'run')} were played on.")
-
-    tried("Nothing was played on.", act, at=PLAYED_ON)
+    demo.play_on(reading().context, n_runs)
+    return Flash(text=f"{wording.things(n_runs, 'run')} were played on.")
 
 
 # Acts that can be taken back
@@ -260,36 +271,31 @@ def send_batch(
     tried("Nothing was sent.", act, at=at, reported_elsewhere=reported_elsewhere)
 
 
+@as_act("The reward was not sent.", at="run reward")
 def send_run_reward(
     run: str, value: float, rule: RunRewardRule, *, correct: bool, key: str, after: Callable[[], None]
-) -> None:
+) -> Flash:
     """Reward arms of a run as one act under the form's ``key``; ``after`` begins a new form."""
-
-    def act() -> Flash:
-        answer = reward_run(reading().context, run, value, rule=rule, correct=correct, key=key)
-        if answer.why is not None:
-            return Flash(text=wording.literal(answer.why), failed=True)
-        after()
-        effect = _late(past_effect(answer.rewards))
-        return Flash(
-            text=f"{wording.things(answer.count, 'arm')} rewarded {value:g} as one act.{effect}",
-            act=answer.id,
-        )
-
-    tried("The reward was not sent.", act, at="run reward")
+    answer = reward_run(reading().context, run, value, rule=rule, correct=correct, key=key)
+    if answer.why is not None:
+        return Flash(text=wording.literal(answer.why), failed=True)
+    after()
+    effect = _late(past_effect(answer.rewards))
+    return Flash(
+        text=f"{wording.things(answer.count, 'arm')} rewarded {value:g} as one act.{effect}",
+        act=answer.id,
+    )
 
 
-def send_note(arm: str, text: str, key: str, after: Callable[[], None]) -> None:
+@as_act("The note was not written.", at="note")
+def send_note(arm: str, text: str, key: str, after: Callable[[], None]) -> Flash:
     """Write a note as it was typed; ``key`` belongs to the form, so that sending it twice writes it once."""
-
-    def act() -> Flash:
-        answer = note(reading().context, arm, text, key=key)
-        after()
-        return Flash(text=f"Noted about {wording.literal(wording.short_name(arm))}.", act=answer.id)
-
-    tried("The note was not written.", act, at="note")
+    answer = note(reading().context, arm, text, key=key)
+    after()
+    return Flash(text=f"Noted about {wording.literal(wording.short_name(arm))}.", act=answer.id)
 
 
+@as_act("Nothing was reset.", at="reset")
 def send_reset(
     *,
     arms: tuple[str, ...],
@@ -297,15 +303,11 @@ def send_reset(
     target: Target,
     reason: str | None,
     after: Callable[[], None],
-) -> None:
+) -> Flash:
     """Reset the arms; ``after`` clears the form."""
-
-    def act() -> Flash:
-        answer = reset(reading().context, arms=arms, types=types, target=target, reason=reason)
-        after()
-        return Flash(text=f"{wording.things(answer.reset_count, 'arm')} reset.", act=answer.id)
-
-    tried("Nothing was reset.", act, at="reset")
+    answer = reset(reading().context, arms=arms, types=types, target=target, reason=reason)
+    after()
+    return Flash(text=f"{wording.things(answer.reset_count, 'arm')} reset.", act=answer.id)
 
 
 def read_results(results: TrialResults, plan: str | None, *, at: str) -> None:
@@ -318,56 +320,42 @@ def read_results(results: TrialResults, plan: str | None, *, at: str) -> None:
     tried("Nothing was read.", act, at=at)
 
 
-def send_experiment(arm: str, options: ExperimentOptions, *, seed: bool) -> None:
+@as_act("No experiment was started.", at=NEW_EXPERIMENT)
+def send_experiment(arm: str, options: ExperimentOptions, *, seed: bool) -> Flash:
     """Start an experiment on an arm."""
-
-    def act() -> Flash:
-        answer = start_experiment(reading().context, arm, seed=seed, **options)
-        return Flash(text=f"{wording.literal(answer.id or '')} runs from now on.", act=answer.id)
-
-    tried("No experiment was started.", act, at=NEW_EXPERIMENT)
+    answer = start_experiment(reading().context, arm, seed=seed, **options)
+    return Flash(text=f"{wording.literal(answer.id or '')} runs from now on.", act=answer.id)
 
 
-def act_on_experiment(experiment: str, decision: Decision | None, share: float) -> None:
+@as_act("Nothing was changed.", at=EXPERIMENT)
+def act_on_experiment(experiment: str, decision: Decision | None, share: float) -> Flash:
     """Stop an experiment with a decision about its arm, or (None) change the share of new sessions."""
-
-    def act() -> Flash:
-        context, name = reading().context, wording.literal(experiment)
-        if decision is None:
-            answer = share_experiment(context, experiment, share)
-            return Flash(text=f"{name} has another chance for new sessions.", act=answer.id)
-        answer = stop_experiment(context, experiment, decision=decision)
-        words = {"end": "assigns no new session", "keep": "keeps its arm", "exclude": "has its arm excluded"}
-        return Flash(text=f"{name} {words[decision]}.", act=answer.id)
-
-    tried("Nothing was changed.", act, at=EXPERIMENT)
+    context, name = reading().context, wording.literal(experiment)
+    if decision is None:
+        answer = share_experiment(context, experiment, share)
+        return Flash(text=f"{name} has another chance for new sessions.", act=answer.id)
+    answer = stop_experiment(context, experiment, decision=decision)
+    words = {"end": "assigns no new session", "keep": "keeps its arm", "exclude": "has its arm excluded"}
+    return Flash(text=f"{name} {words[decision]}.", act=answer.id)
 
 
-def send_repair(arms: tuple[str, ...], since: str, until: str | None) -> None:
+@as_act("Nothing was taken back.", at="repair")
+def send_repair(arms: tuple[str, ...], since: str, until: str | None) -> Flash:
     """Take back the automatic observations of arms in a span."""
-
-    def act() -> Flash:
-        answer = repair(reading().context, arms=arms, since=since, until=until)
-        return Flash(
-            text=f"{wording.things(answer.observation_count, 'observation')} taken back.", act=answer.id
-        )
-
-    tried("Nothing was taken back.", act, at="repair")
+    answer = repair(reading().context, arms=arms, since=since, until=until)
+    return Flash(text=f"{wording.things(answer.observation_count, 'observation')} taken back.", act=answer.id)
 
 
+@as_act("Nothing was changed.", at="settings")
 def send_settings(
     changes: Mapping[str, object], *, before: LearnerSettings, after: Callable[[], None]
-) -> None:
+) -> Flash:
     """Change settings unless another person changed the same ones meanwhile; ``after`` ends the drafts."""
-
-    def act() -> Flash:
-        answers = [one for one in _changed(changes, before) if one.id is not None]
-        after()
-        things = wording.things(len(answers), "setting")
-        act_id = answers[0].id if len(answers) == 1 else None
-        return Flash(text=f"{things} changed. In force from now on; undo is below.", act=act_id)
-
-    tried("Nothing was changed.", act, at="settings")
+    answers = [one for one in _changed(changes, before) if one.id is not None]
+    after()
+    things = wording.things(len(answers), "setting")
+    act_id = answers[0].id if len(answers) == 1 else None
+    return Flash(text=f"{things} changed. In force from now on; undo is below.", act=act_id)
 
 
 def _changed(changes: Mapping[str, object], before: LearnerSettings) -> list[SettingAnswer]:
@@ -403,20 +391,17 @@ def declare_scale(environment: str, scale: Mapping[str, Any], *, at: str = "scal
     tried("No scale was declared.", act, at=at)
 
 
-def credit(uid: str, rule: CreditRule) -> None:
+@as_act("Nothing was credited.", at="credit")
+def credit(uid: str, rule: CreditRule) -> Flash:
     """Credit an episode to arms of its runs, or withdraw the credit."""
-
-    def act() -> Flash:
-        answer = credit_episode(reading().context, uid, rule)
-        if answer.id is None:
-            return Flash(text=f"Nothing was credited. {wording.literal(answer.why or '')}", failed=True)
-        if rule == "off":
-            return Flash(text="Its credit was taken away.", act=answer.id)
-        shares = wording.things(len(answer.shares), "share")
-        late = _late(epoch_words(answer.counted_in))
-        return Flash(text=f"Credited: {shares} of one observation in all.{late}", act=answer.id)
-
-    tried("Nothing was credited.", act, at="credit")
+    answer = credit_episode(reading().context, uid, rule)
+    if answer.id is None:
+        return Flash(text=f"Nothing was credited. {wording.literal(answer.why or '')}", failed=True)
+    if rule == "off":
+        return Flash(text="Its credit was taken away.", act=answer.id)
+    shares = wording.things(len(answer.shares), "share")
+    late = _late(epoch_words(answer.counted_in))
+    return Flash(text=f"Credited: {shares} of one observation in all.{late}", act=answer.id)
 
 
 # Taking back
@@ -472,15 +457,12 @@ def page_has_reloaded() -> None:
 # Of the whole database
 
 
-def new_learner(name: str, after: Callable[[str], None]) -> None:
+@as_act("No learner was made.", at=NEW_LEARNER)
+def new_learner(name: str, after: Callable[[str], None]) -> Flash:
     """Make a learner; ``after`` gets its name and goes there."""
-
-    def act() -> Flash:
-        created = create_learner(reading().context, name)
-        after(created.name)
-        return Flash(text=f"{wording.literal(created.name)} is new and empty.")
-
-    tried("No learner was made.", act, at=NEW_LEARNER)
+    created = create_learner(reading().context, name)
+    after(created.name)
+    return Flash(text=f"{wording.literal(created.name)} is new and empty.")
 
 
 def add_webhook(url: str, *, private: bool, opened_at: str | None) -> bool:
@@ -523,44 +505,35 @@ def remove_webhook(webhook: str) -> bool:
     return tried("The webhook was not removed.", act, at="webhook")
 
 
-def try_webhook(webhook: str) -> None:
+@as_act("Nothing was sent.", at="webhook")
+def try_webhook(webhook: str) -> Flash:
     """Send a test message and flash the result."""
-
-    def act() -> Flash:
-        result = send_test(reading().context, webhook)
-        return Flash(text=f"{wording.literal(webhook)}: {tried_words(result.result)}.", failed=not result.ok)
-
-    tried("Nothing was sent.", act, at="webhook")
+    result = send_test(reading().context, webhook)
+    return Flash(text=f"{wording.literal(webhook)}: {tried_words(result.result)}.", failed=not result.ok)
 
 
-def verify() -> None:
+@as_act("Nothing was verified.", at="verify")
+def verify() -> Flash:
     """Recompute every cache from the facts, and show the result."""
-
-    def act() -> Flash:
-        verification = verified(reading().context)
-        learners = wording.things(len(verification.learners), "learner")
-        if verification.clean:
-            return Flash(text=f"Everything equals the sum of what was recorded ({learners}).")
-        differences = wording.things(verification.n_differences, "difference")
-        return Flash(
-            text=f"{differences} between what is kept and what was recorded. `armscope verify` lists them.",
-            failed=True,
-        )
-
-    tried("Nothing was verified.", act, at="verify")
+    verification = verified(reading().context)
+    learners = wording.things(len(verification.learners), "learner")
+    if verification.clean:
+        return Flash(text=f"Everything equals the sum of what was recorded ({learners}).")
+    differences = wording.things(verification.n_differences, "difference")
+    return Flash(
+        text=f"{differences} between what is kept and what was recorded. `armscope verify` lists them.",
+        failed=True,
+    )
 
 
-def back_up(file: str) -> None:
+@as_act("No backup was made.", at="backup")
+def back_up(file: str) -> Flash:
     """Copy the whole database into a new file."""
-
-    def act() -> Flash:
-        copied = maintenance.backup(reading().context, _path(file))
-        size = wording.size(copied.size_bytes)
-        return Flash(
-            text=f"{size} written to {wording.literal(copied.file)}, as of revision {copied.revision:,}."
-        )
-
-    tried("No backup was made.", act, at="backup")
+    copied = maintenance.backup(reading().context, _path(file))
+    size = wording.size(copied.size_bytes)
+    return Flash(
+        text=f"{size} written to {wording.literal(copied.file)}, as of revision {copied.revision:,}."
+    )
 
 
 def _path(file: str) -> Path:

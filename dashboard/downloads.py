@@ -21,7 +21,7 @@ from core.flows.context import Context
 from core.flows.training import export_training
 from core.records.parameters import ExportFormat
 from core.records.training import TrainingAnswer, TrainingFormat, TrainingQuery
-from dashboard.actions import Flash, tried
+from dashboard.actions import Flash, as_act
 from dashboard.reading import reading
 
 Answer = TypeVar("Answer", BundleAnswer, TrainingAnswer)
@@ -53,30 +53,24 @@ class Ready(Generic[Answer]):
     answer: Answer
 
 
-def make_export(format: ExportFormat) -> None:
+@as_act("No export was made.", at="export")
+def make_export(format: ExportFormat) -> Flash:
     """Write the learner and its manifest into a zip; the one made before is deleted."""
-
-    def act() -> Flash:
-        with _new_file(EXPORT, f"-{format}.zip") as (context, folder, path):
-            answer = export_bundle(context, path, format)
-            _check_size("An export", answer.size_bytes, format)
-            st.session_state[EXPORT] = Ready(form=format, folder=folder, path=path, answer=answer)
-        return Flash(text="The export is ready to be saved.")
-
-    tried("No export was made.", act, at="export")
+    with _new_file(EXPORT, f"-{format}.zip") as (context, folder, path):
+        answer = export_bundle(context, path, format)
+        _check_size("An export", answer.size_bytes, format)
+        st.session_state[EXPORT] = Ready(form=format, folder=folder, path=path, answer=answer)
+    return Flash(text="The export is ready to be saved.")
 
 
-def make_training(query: TrainingQuery) -> None:
+@as_act("No training file was made.", at="training")
+def make_training(query: TrainingQuery) -> Flash:
     """Write what was judged into a file to train on, and its manifest; those made before are deleted."""
-
-    def act() -> Flash:
-        with _new_file(TRAINING, f".{query.format.replace('_', '.')}") as (context, folder, path):
-            answer = export_training(context, path, **msgspec.structs.asdict(query))
-            _check_size("A training file", answer.manifest.size_bytes, query.format)
-            st.session_state[TRAINING] = Ready(form=query, folder=folder, path=path, answer=answer)
-        return Flash(text="The training file is ready to be saved.")
-
-    tried("No training file was made.", act, at="training")
+    with _new_file(TRAINING, f".{query.format.replace('_', '.')}") as (context, folder, path):
+        answer = export_training(context, path, **msgspec.structs.asdict(query))
+        _check_size("A training file", answer.manifest.size_bytes, query.format)
+        st.session_state[TRAINING] = Ready(form=query, folder=folder, path=path, answer=answer)
+    return Flash(text="The training file is ready to be saved.")
 
 
 def ready(kind: str, form: object) -> Ready[Any] | None:

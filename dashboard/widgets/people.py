@@ -229,23 +229,18 @@ def _button(change: Change, now: MemberRow) -> Markdown:
     return Markdown(f"Remove {who}" if change.doing == "remove" else f"End {who}’s sessions")
 
 
-def _carry_out(change: Change, was: MemberRow | None, revoked: tuple[str, ...]) -> None:
+@actions.as_act("Nothing was changed.", at="people")
+def _carry_out(change: Change, was: MemberRow | None, revoked: tuple[str, ...]) -> Flash:
     """Do what was foreseen; not where more would end with it than was confirmed."""
-
-    def act() -> Flash:
-        now_revoked = administration.change_member(change, rehearses=True).revoked
-        if set(now_revoked) - set(revoked):
-            return Flash(
-                text="Nothing was changed: a token was made meanwhile that would end too.", failed=True
-            )
-        answer = administration.change_member(change)
-        st.session_state[_LAST] = None if change.doing == "sign out" else _Done(was, answer)
-        st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
-        if change.doing == "sign out":
-            return Flash(text=f"The sessions of {wording.short(answer.member.name)} ended.")
-        return Flash(text=sentences.done(was, answer))
-
-    actions.tried("Nothing was changed.", act, at="people")
+    now_revoked = administration.change_member(change, rehearses=True).revoked
+    if set(now_revoked) - set(revoked):
+        return Flash(text="Nothing was changed: a token was made meanwhile that would end too.", failed=True)
+    answer = administration.change_member(change)
+    st.session_state[_LAST] = None if change.doing == "sign out" else _Done(was, answer)
+    st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
+    if change.doing == "sign out":
+        return Flash(text=f"The sessions of {wording.short(answer.member.name)} ended.")
+    return Flash(text=sentences.done(was, answer))
 
 
 def _last() -> None:
@@ -276,14 +271,12 @@ def _invitation(one: MemberRow) -> None:
     st.code(f"{here.origin}{here.path}/", language=None)
 
 
-def _take_back(last: _Done) -> None:
-    def act() -> Flash:
-        st.session_state[_LAST] = None
-        answer = administration.take_back(last.was, last.answer.member)
-        stay = " Tokens that ended stay ended." if last.answer.revoked else ""
-        return Flash(text=f"Taken back: {sentences.done(last.answer.member, answer)}{stay}")
-
-    actions.tried("Nothing was taken back.", act, at="people")
+@actions.as_act("Nothing was taken back.", at="people")
+def _take_back(last: _Done) -> Flash:
+    st.session_state[_LAST] = None
+    answer = administration.take_back(last.was, last.answer.member)
+    stay = " Tokens that ended stay ended." if last.answer.revoked else ""
+    return Flash(text=f"Taken back: {sentences.done(last.answer.member, answer)}{stay}")
 
 
 def table(rows: Sequence[MemberRow]) -> None:

@@ -64,17 +64,15 @@ def _ticked(rows: Sequence[RunRow]) -> None:
         result("queue ticked", onward=(REVIEW, Words("Review them")))
 
 
-def _queue(uids: tuple[str, ...]) -> None:
-    def act() -> Flash:
-        asks = QueueAsks(source="runs", runs=uids, limit=len(uids))
-        name = reviews.unused_name(f"{len(uids)} ticked of {wording.minute(reading().pages.clock())}")
-        queue = reviews.make_queue(name, asks, due_days=None, token=reviews.propose(asks).token)
-        opened()
-        return Flash(
-            text=f"{wording.things(queue.n_items, 'item')} wait in {wording.literal(queue.id)}.", act=queue.id
-        )
-
-    actions.tried("No queue was made.", act, at="queue ticked")
+@actions.as_act("No queue was made.", at="queue ticked")
+def _queue(uids: tuple[str, ...]) -> Flash:
+    asks = QueueAsks(source="runs", runs=uids, limit=len(uids))
+    name = reviews.unused_name(f"{len(uids)} ticked of {wording.minute(reading().pages.clock())}")
+    queue = reviews.make_queue(name, asks, due_days=None, token=reviews.propose(asks).token)
+    opened()
+    return Flash(
+        text=f"{wording.things(queue.n_items, 'item')} wait in {wording.literal(queue.id)}.", act=queue.id
+    )
 
 
 def arms(arms: Sequence[tuple[str, int, int]]) -> None:

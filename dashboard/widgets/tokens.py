@@ -240,14 +240,12 @@ def _problem(form: TokenForm, rows: tuple[TokenRow, ...]) -> Markdown:
     return Words("")
 
 
-def _make(form: TokenForm) -> None:
-    def act() -> Flash:
-        created = administration.make_token(form.name, form.scopes, learners=form.learners, days=form.days)
-        st.session_state[_NEW] = Once(created)
-        st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
-        return Flash(text=f"The token {wording.short(created.token.name)} is made. Copy its secret now.")
-
-    actions.tried("No token was made.", act, at="token")
+@actions.as_act("No token was made.", at="token")
+def _make(form: TokenForm) -> Flash:
+    created = administration.make_token(form.name, form.scopes, learners=form.learners, days=form.days)
+    st.session_state[_NEW] = Once(created)
+    st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
+    return Flash(text=f"The token {wording.short(created.token.name)} is made. Copy its secret now.")
 
 
 def _shown_once(created: NewToken) -> None:
