@@ -74,7 +74,7 @@ def test_hostile_arms_and_reasons_are_text_in_the_forms(come: Come, hostile: Ser
     nothing_is_injected(visit)
     visit.come_to()
     visit.page.get_by_text("What changed").first.click()
-    expect(visit.page.locator("#what-changed")).to_be_visible()
+    expect(visit.page.get_by_role("button", name="All changes")).to_be_visible()
     nothing_is_injected(visit)
 
 
