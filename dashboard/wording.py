@@ -62,20 +62,6 @@ _SPOKEN: Final = re.compile(r"[^\W_]+")
 _WHITE: Final = re.compile(r"\s+")
 _DIRECTIONAL: Final = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C))
 _WORDS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-_MONTHS: Final = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-)
 
 BASELINE: Final = Words("as many arms as fit")
 """What a baseline run has in its prompt: the one definition of all pages."""
@@ -552,7 +538,7 @@ def day(at_ms: int | None, *, year_of_ms: int | None = None) -> Words:
     if at_ms is None or at_ms < 0:
         return MISSING
     at = instant(at_ms)
-    written = f"{at.day} {_MONTHS[at.month - 1][:3]}"
+    written = f"{at.day} {at:%b}"
     same_year = year_of_ms is not None and instant(year_of_ms).year == at.year
     return written if same_year else f"{written} {at.year}"
 
@@ -563,7 +549,7 @@ def month(at_ms: int) -> Words:
     >>> month(1_763_630_000_000)
     'November'
     """
-    return Words(_MONTHS[instant(at_ms).month - 1])
+    return Words(f"{instant(at_ms):%B}")
 
 
 def day_near(at_ms: int, now_ms: int) -> Words:
