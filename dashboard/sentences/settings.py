@@ -15,10 +15,9 @@ from core.explained.prices import prices_text
 from core.flows.queries import SettingsPreview
 from core.maths.statistics.cheapest import READ_RATIO, WRITE_RATIO, PromptCosts, PromptKind
 from core.records import savings_words
-from core.records.arm import ARM_TYPES
 from core.records.bill import MAX_PRICE, ModelPrices, Price, dollars, plain_prices
 from core.records.currency import DOLLAR
-from core.records.learner import MAX_HOLD_MINUTES, MAX_KEEP_DAYS, SELECTS, LearnerSettings, Priors
+from core.records.learner import MAX_HOLD_MINUTES, MAX_KEEP_DAYS, SELECTS, LearnerSettings
 from core.records.transcript import texts_policy
 from dashboard import wording
 from dashboard.figures.theme import Tokens
@@ -435,8 +434,3 @@ def movers_table(shown: SettingsPreview, look: Tokens) -> dict[str, list[object]
         pairs = (shown.summary_before.mean, shown.summary_after.mean)
         cells["mean"] = [" → ".join(wording.means(*(float(one[at]) for one in pairs))) for at in order]
     return cells
-
-
-def priors_of(value: Priors) -> dict[str, tuple[float, float]]:
-    """Return alpha and beta by type."""
-    return {kind: (value.of(kind).alpha, value.of(kind).beta) for kind in ARM_TYPES}

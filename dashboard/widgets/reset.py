@@ -226,19 +226,16 @@ def past() -> None:
     record_history(RESETS, done, done, key=_TABLE, alt="Earlier resets", phone=_PHONE_PAST)
 
 
-def _target(one: Reset) -> str:
-    return "Beta(1, 1)" if one.target == "uniform" else "own prior"
-
-
 def _scope(one: Reset) -> str:
-    """Return the scope, with its number where the words lack it."""
+    """Return the scope, with its number where the words lack it, and the target."""
     words = wording.plain(one.scope)
-    return words if words[:1].isdigit() else f"{words} ({wording.count(one.n_arms)})"
+    number = "" if words[:1].isdigit() else f" ({wording.count(one.n_arms)})"
+    return f"{words}{number} → {'Beta(1, 1)' if one.target == 'uniform' else 'own prior'}"
 
 
 RESETS: Final[Table[Reset]] = Table(
     at=time("when", lambda one: one.at_ms, width=112),
-    scope=text("scope", lambda one: f"{_scope(one)} → {_target(one)}", width=220),
+    scope=text("scope", _scope, width=220),
     by=text("by", lambda one: one.actor, width=96),
     why=text("why", lambda one: one.reason, width=540),
     state=text("state", lambda one: "undone" if one.undone else "active", width=76),

@@ -19,7 +19,7 @@ import streamlit as st
 from core.explained.judging import DEFINED_RUBRICS
 from core.explained.table import Table, text, time
 from core.flows.queries import SettingChange
-from core.records.arm import ARM_TYPES, ArmType
+from core.records.arm import ARM_TYPES
 from core.records.bill import PARTS, RATIOS, ModelPrices
 from core.records.evaluation import Crediting, Graders
 from core.records.learner import LearnerSettings, Mode, Sticky
@@ -42,6 +42,7 @@ _CHOICE_WORDS: Final[dict[str, str]] = {
     "off": "Off",
     "on": "On",
 }
+_SHAPES: Final = ("alpha", "beta")
 _THRESHOLDS: Final = {"sft": "Fine-tuning, silver", "preference": "Preference pairs", "gold": "Gold"}
 _FEW_LINES_PX: Final = 100
 _LINES_PX: Final = 160
@@ -143,32 +144,23 @@ def _percent(raw: Raw) -> object:
 
 def _draw_priors(_label: Words, key: str) -> None:
     """Draw a row for each type; rows stay rows on a phone."""
-    _row(*(partial(st.markdown, small(head), width=_PRIOR_PX) for head in ("type", "alpha", "beta")))
+    row = partial(st.container, horizontal=True, vertical_alignment="center", gap="small")
+    with row():
+        for head in ("type", *_SHAPES):
+            st.markdown(small(Words(head)), width=_PRIOR_PX)
     for kind in ARM_TYPES:
-        chip = wording.chip(kind, reading().tokens.types[kind].streamlit)
-
-        def number(part: Words, kind: ArmType = kind) -> object:
-            return st.number_input(
-                f"{kind}, {part}",
-                key=f"{key} {kind} {part}",
-                step=0.5,
-                format="%g",
-                label_visibility="collapsed",
-                width=_PRIOR_PX,
-                persist_state="page",
-            )
-
-        _row(
-            partial(st.markdown, chip, width=_PRIOR_PX),
-            partial(number, Words("alpha")),
-            partial(number, Words("beta")),
-        )
-
-
-def _row(*cells: Callable[[], object]) -> None:
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        for cell in cells:
-            cell()
+        with row():
+            st.markdown(wording.chip(kind, reading().tokens.types[kind].streamlit), width=_PRIOR_PX)
+            for part in _SHAPES:
+                st.number_input(
+                    f"{kind}, {part}",
+                    key=f"{key} {kind} {part}",
+                    step=0.5,
+                    format="%g",
+                    label_visibility="collapsed",
+                    width=_PRIOR_PX,
+                    persist_state="page",
+                )
 
 
 def _read_priors(raw: Raw) -> object:
@@ -321,9 +313,9 @@ FIELDS: Final[dict[str, Field]] = {
     "meta_tools": _lines(),
     "priors": Field(
         draw=_draw_priors,
-        write=lambda value: tuple(number for pair in sentences.priors_of(value).values() for number in pair),
+        write=lambda value: tuple(getattr(value.of(kind), part) for kind in ARM_TYPES for part in _SHAPES),
         read=_read_priors,
-        parts=tuple(f"{kind} {part}" for kind in ARM_TYPES for part in ("alpha", "beta")),
+        parts=tuple(f"{kind} {part}" for kind in ARM_TYPES for part in _SHAPES),
     ),
     "currency": Field(
         draw=lambda label, key: st.text_input(label, key=key, persist_state="page"),

@@ -242,17 +242,16 @@ def act_table(
     key: str,
     alt: str,
     phone: Mapping[str, int],
-    on_click: Callable[[int], None] | None = None,
-    act: Markdown = TAKE_BACK,
+    on_click: Callable[[int], None],
 ) -> None:
-    """Draw acts with a button ("Undo", "Redo" or none) in the last column, which is called ``act``."""
+    """Draw acts with a button ("Undo", "Redo" or none) in the last column."""
     config: dict[str, Any] = {
         head: st.column_config.TextColumn(width=width, alignment="right" if head in _RIGHT else None)
         for head, width in widths.items()
     }
-    config["type"] = type_column()
+    config |= {"type": type_column(), "act": act_column(f"{key} clicked", on_click)}
     frame = pd.DataFrame({head: list(column) for head, column in cells.items()})
-    _draw_acts(frame, config, key=key, alt=alt, phone=phone, on_click=on_click, act=act)
+    shown_table(frame, config, phone, key=key, alt=alt)
 
 
 def record_table(
@@ -274,23 +273,10 @@ def record_table(
     frame = frame_of(table, rows, year_of_ms=year_of_ms)
     if any(labels):
         frame = frame.append_column("act", pa.array(labels))
-    config, shown = config_of(table), by_head(table, phone)
-    _draw_acts(frame, config, key=key, alt=alt, phone=shown, on_click=on_click, act=act)
-
-
-def _draw_acts(
-    frame: pa.Table | pd.DataFrame,
-    config: dict[str, Any],
-    *,
-    key: str,
-    alt: str,
-    phone: Mapping[str, int],
-    on_click: Callable[[int], None] | None,
-    act: Markdown,
-) -> None:
+    config = config_of(table)
     if on_click is not None:
         config["act"] = act_column(f"{key} clicked", on_click, act)
-    shown_table(frame, config, phone, key=key, alt=alt)
+    shown_table(frame, config, by_head(table, phone), key=key, alt=alt)
 
 
 def act_column(key: str, on_click: Callable[[int], None], head: Markdown = TAKE_BACK) -> Any:  # noqa: ANN401 - as above
