@@ -35,7 +35,6 @@ from core.flows.review import take_back as undo_all
 from core.flows.settings import change_all
 from core.flows.trials.plan import read_trial
 from core.records.alert import PAGES_AT, WebhookRow
-from core.records.answers import SettingAnswer
 from core.records.arm import ArmType
 from core.records.batch import BatchLine, RunRewardRule, past_effect
 from core.records.corrections import Target
@@ -351,16 +350,11 @@ def send_settings(
     changes: Mapping[str, object], *, before: LearnerSettings, after: Callable[[], None]
 ) -> Flash:
     """Change settings unless another person changed the same ones meanwhile; ``after`` ends the drafts."""
-    answers = [one for one in _changed(changes, before) if one.id is not None]
+    answers = [one for one in change_all(reading().context, changes, seen=before) if one.id is not None]
     after()
     things = wording.things(len(answers), "setting")
     act_id = answers[0].id if len(answers) == 1 else None
     return Flash(text=f"{things} changed. In force from now on; undo is below.", act=act_id)
-
-
-def _changed(changes: Mapping[str, object], before: LearnerSettings) -> list[SettingAnswer]:
-    """Change settings that still have the values of ``before``."""
-    return change_all(reading().context, changes, seen=before)
 
 
 def send_exclusion(arms: Sequence[str], *, excluded: bool, before: LearnerSettings) -> None:
@@ -369,7 +363,7 @@ def send_exclusion(arms: Sequence[str], *, excluded: bool, before: LearnerSettin
     def act() -> Flash:
         others = [arm for arm in before.excluded_arms if arm not in set(arms)]
         after = [*others, *arms] if excluded else others
-        (answer,) = _changed({"excluded_arms": after}, before)
+        (answer,) = change_all(reading().context, {"excluded_arms": after}, seen=before)
         n = wording.things(len(arms), "arm")
         words = f"{n} excluded from the next prompts." if excluded else f"{n} may be in prompts again."
         return Flash(text=words, act=answer.id)

@@ -283,14 +283,9 @@ def sessions() -> tuple[SessionRow, ...]:
 
 def session(name: str) -> RunsOfSession | None:
     """Return a session with its runs; None for an unknown one."""
-    return cached_query(_known_session, name)
-
-
-def _known_session(context: Context, name: str) -> RunsOfSession | None:
-    try:
-        return queries.session(context, name)
-    except NotFound:
-        return None
+    with suppress(NotFound):
+        return cached_query(queries.session, name)
+    return None
 
 
 # Episodes
@@ -298,14 +293,9 @@ def _known_session(context: Context, name: str) -> RunsOfSession | None:
 
 def environments(chosen: EpisodeFilter) -> tuple[queries.EnvironmentSummary, ...]:
     """Return the results of each environment's matching episodes; empty for an unknown environment."""
-    return cached_query(_environments, chosen)
-
-
-def _environments(context: Context, chosen: EpisodeFilter) -> tuple[queries.EnvironmentSummary, ...]:
-    try:
-        return queries.episodes(context, **msgspec.structs.asdict(chosen))
-    except NotFound:
-        return ()
+    with suppress(NotFound):
+        return cached_query(queries.episodes, **msgspec.structs.asdict(chosen))
+    return ()
 
 
 def environment(name: str, chosen: EpisodeFilter = EVERY_EPISODE) -> queries.EnvironmentStory:

@@ -27,7 +27,6 @@ class SavedShare:
     lower: float
     upper: float
     is_money: bool
-    is_capped: bool
     n_baseline: int
     n_selected: int
 
@@ -39,13 +38,11 @@ def saved_share(overall: Comparison, money: MoneySaved | None) -> SavedShare | N
     if one.value is None or one.lower is None or one.upper is None:
         return None
     n = money.n_compared if money is not None and is_money else overall.n_compared
-    capped = money.headline == "capped" if money is not None and is_money else not overall.is_narrow
     return SavedShare(
         value=one.value,
         lower=one.lower,
         upper=one.upper,
         is_money=is_money,
-        is_capped=capped,
         n_baseline=n[0],
         n_selected=n[1],
     )
