@@ -65,6 +65,7 @@ NEW_EXPERIMENT: Final = "new experiment"
 
 UNDO_THEM: Final = "undo them"
 PLAYED_ON: Final = "played on"
+READ: Final = "read a trial"
 
 
 # What an act has to say
@@ -309,14 +310,11 @@ def send_reset(
     return Flash(text=f"{wording.things(answer.reset_count, 'arm')} reset.", act=answer.id)
 
 
-def read_results(results: TrialResults, plan: str | None, *, at: str) -> None:
+@as_act("Nothing was read.", at=READ)
+def read_results(results: TrialResults, plan: str | None) -> Flash:
     """Read the results of a trial."""
-
-    def act() -> Flash:
-        answer = read_trial(reading().context, results, plan=plan)
-        return Flash(text=f"{wording.things(answer.n_new, 'new run')} read.", act=answer.id)
-
-    tried("Nothing was read.", act, at=at)
+    answer = read_trial(reading().context, results, plan=plan)
+    return Flash(text=f"{wording.things(answer.n_new, 'new run')} read.", act=answer.id)
 
 
 @as_act("No experiment was started.", at=NEW_EXPERIMENT)

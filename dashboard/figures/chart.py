@@ -74,6 +74,13 @@ def upright(at: float, line: Mapping[str, object], **more: object) -> dict[str, 
     return {"type": "line", "yref": "paper", "x0": at, "x1": at, "y0": 0, "y1": 1, "line": line, **more}
 
 
+def with_room(values: Sequence[float], share: float) -> list[float]:
+    """Return both ends of the values, farther apart by a share of their distance on each side."""
+    low, high = min(values), max(values)
+    room = (high - low or 1.0) * share
+    return [low - room, high + room]
+
+
 def round_ticks(low: float, high: float) -> list[float]:
     """Return three to seven round values of an axis.
 

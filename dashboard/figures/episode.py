@@ -15,7 +15,7 @@ from typing import Any, Final
 from core.flows.queries import EpisodeView, StepView
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.chart import Cell, Chart, Trace, chart_of, scatter, single, upright
+from dashboard.figures.chart import Cell, Chart, Trace, chart_of, scatter, single, upright, with_room
 from dashboard.figures.theme import Tokens
 
 MAX_COLUMNS: Final = 240
@@ -148,9 +148,7 @@ def _total_range(view: EpisodeView) -> list[float]:
     values = [0.0, *(one.running for one in view.steps if one.running is not None)]
     if view.scale.base == "total":
         values.append(view.scale.threshold)
-    low, high = min(values), max(values)
-    room = (high - low or 1.0) * _ROOM
-    return [low - room, high + room]
+    return with_room(values, _ROOM)
 
 
 def _step_axis(look: Tokens, steps: Sequence[StepView]) -> dict[str, Any]:

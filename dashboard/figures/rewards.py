@@ -13,7 +13,7 @@ from core.maths.statistics.rewards.spread import Bar
 from core.records.estimate import Estimate
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.chart import Cell, Chart, Trace, chart_of, joined, scatter, single, upright
+from dashboard.figures.chart import Cell, Chart, Trace, chart_of, joined, scatter, single, upright, with_room
 from dashboard.figures.ladder import COMPACT_ROW_PX, ROW_PX, intervals, rung_axis
 from dashboard.figures.theme import Tokens
 from dashboard.wording import Words
@@ -28,9 +28,8 @@ _QUARTERS: Final = (0, 0.25, 0.5, 0.75, 1)
 def distribution(story: EnvironmentStory, look: Tokens, *, compact: bool = False) -> Chart:
     """Return episodes by total: raw below, on the declared scale above; the threshold as a dashed line."""
     scale, bars = story.summary.scale, story.distribution
-    low, high = _ends(
-        [scale.lo, scale.hi, scale.threshold, *(end for bar in bars for end in (bar.lo, bar.hi))]
-    )
+    ends = [end for bar in bars for end in (bar.lo, bar.hi)]
+    low, high = with_room([scale.lo, scale.hi, scale.threshold, *ends], 0.03)
     span = high - low
     least = 0.012 * span
     widths = [max((bar.hi - bar.lo) * 0.94, least) for bar in bars]
@@ -93,12 +92,6 @@ def distribution(story: EnvironmentStory, look: Tokens, *, compact: bool = False
         f"reward{common}."
     )
     return chart_of([trace, normalised], layout, alt=alt, table=_distribution_table(bars))
-
-
-def _ends(values: Sequence[float]) -> tuple[float, float]:
-    low, high = min(values), max(values)
-    room = (high - low or 1.0) * 0.03
-    return low - room, high + room
 
 
 def _range(bar: Bar) -> str:
@@ -231,8 +224,6 @@ def pairs(comparison: ModelComparison, look: Tokens, *, compact: bool = False) -
     """Return every two models: the paired difference with its 95% interval, against 0."""
     shown = comparison.pairs
     ends = [0.0, *(end for pair in shown for end in _numbers(pair.difference))]
-    low, high = min(ends), max(ends)
-    room = (high - low or 1.0) * 0.08
     row_px = COMPACT_ROW_PX if compact else ROW_PX + 6
     layout = theme.layout(
         look,
@@ -243,7 +234,7 @@ def pairs(comparison: ModelComparison, look: Tokens, *, compact: bool = False) -
             grid=True,
             title=f"difference of {'average' if comparison.compared == 'reward' else 'success rate'}, "
             "first less second",
-            range=[low - room, high + room],
+            range=with_room(ends, 0.08),
             nticks=5,
         ),
         yaxis=rung_axis(look, len(shown)),

@@ -113,18 +113,13 @@ class _PixelScale:
     high: float
     start_px: float
     end_px: float
-    is_log: bool
     axis: Mapping[str, Any]
 
     def px(self, values: object) -> Floats:
         """Return pixels of data values."""
         numbers = np.atleast_1d(np.asarray(values, dtype=np.float64))
-        return self.straight(np.log10(numbers) if self.is_log else numbers)
-
-    def straight(self, numbers: object) -> Floats:
-        """Return pixels of numbers of the range, which are logarithms on a log axis."""
-        share = (np.asarray(numbers, dtype=np.float64) - self.low) / (self.high - self.low)
-        return np.atleast_1d(self.start_px + share * (self.end_px - self.start_px))
+        share: Floats = (numbers - self.low) / (self.high - self.low)
+        return self.start_px + share * (self.end_px - self.start_px)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,9 +141,7 @@ class _PlotArea:
                 (self.left, self.width) if letter == "x" else (self.top + self.height, -self.height)
             )
             return float(start + value * length)
-        scale = self.scales[ref]
-        is_text = "text" in note
-        return float((scale.straight(value) if is_text and scale.is_log else scale.px([value]))[0])
+        return float(self.scales[ref].px(value)[0])
 
 
 def _frame(layout: Mapping[str, Any], width: int, name: str) -> _PlotArea:
@@ -170,13 +163,14 @@ def _scale(short: str, layout: Mapping[str, Any], frame: _PlotArea) -> _PixelSca
     axis = layout[f"{letter}axis{short[1:]}"]
     first, last = axis.get("domain", (0, 1))
     start, length = (frame.left, frame.width) if letter == "x" else (frame.top + frame.height, -frame.height)
+    if axis.get("type", "linear") != "linear":
+        raise ValueError(f"An axis of a report's figure must be linear, got {axis['type']!r}.")
     low, high = axis["range"]
     return _PixelScale(
         low=low,
         high=high,
         start_px=start + first * length,
         end_px=start + last * length,
-        is_log=axis.get("type") == "log",
         axis=axis,
     )
 
@@ -242,14 +236,10 @@ def _shapes(layout: Mapping[str, Any], frame: _PlotArea, layer: str) -> Iterable
             continue
         left, right = (frame.at(shape, "x", key) for key in ("x0", "x1"))
         top, bottom = (frame.at(shape, "y", key) for key in ("y0", "y1"))
-        outline = f"M{_px(left)} {_px(top)}"
-        if shape["type"] == "line":
-            yield _path(f"{outline}L{_px(right)} {_px(bottom)}", **_stroke(shape["line"]))
-        elif shape["type"] == "rect":
-            inner = f"{outline}H{_px(right)}V{_px(bottom)}H{_px(left)}Z"
-            yield _path(inner, fill=shape["fillcolor"], **_stroke(shape["line"]))
-        else:
-            raise ValueError(f"A shape of a report's figure must be a line or rect, got {shape['type']!r}.")
+        if shape["type"] != "line":
+            raise ValueError(f"A shape of a report's figure must be a line, got {shape['type']!r}.")
+        outline = f"M{_px(left)} {_px(top)}L{_px(right)} {_px(bottom)}"
+        yield _path(outline, **_stroke(shape["line"]))
 
 
 class _TextLines(HTMLParser):
@@ -459,7 +449,7 @@ def _bars(trace: Trace, layout: Mapping[str, Any], frame: _PlotArea) -> Iterable
         raise ValueError(f"A bar of a report's figure must lie (h), got {trace['orientation']!r}.")
     scale, rows = frame.scales["x"], frame.scales["y"]
     marker = trace["marker"]
-    thick = abs(float(np.diff(rows.straight([0, 1]))[0])) * (1 - layout.get("bargap", 0.2))
+    thick = abs(float(np.diff(rows.px([0, 1]))[0])) * (1 - layout.get("bargap", 0.2))
     for at, (row, length) in enumerate(zip(trace["y"], trace["x"], strict=True)):
         (left, right), middle = scale.px([0, length]), rows.px([row])[0]
         if length:

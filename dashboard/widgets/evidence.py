@@ -7,13 +7,14 @@ repair has its effect arm by arm, one button, and afterwards its state with Undo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import streamlit as st
 
 from core.errors import ArmscopeError
 from core.explained import EXCLUDED, NOT_OFFERED, chance_words
-from core.flows.queries import MAX_EVIDENCE_ARMS, ArmBelief, ChangeEvidence, Hit, RepairPreview
+from core.flows.queries import MAX_EVIDENCE_ARMS, ArmBelief, ChangeEvidence, RepairPreview, Share
 from core.maths.statistics.overview import AttentionKind
 from core.records.corrections import Repair
 from core.records.times import DAY_MS, iso
@@ -84,34 +85,31 @@ def hits(change: ChangeEvidence) -> None:
         {
             "by": [part for part, _ in rows],
             "name": [wording.literal(one.name or "unknown") for _, one in rows],
-            "before": [_of(one, is_after=False) for _, one in rows],
-            "since": [_of(one, is_after=True) for _, one in rows],
+            "before": [_of(one.before) for _, one in rows],
+            "since": [_of(one.after) for _, one in rows],
         },
         alt="Observations by model, channel, format and source, before and since",
     )
 
 
-def _of(hit: Hit, *, is_after: bool) -> str:
-    share = hit.after if is_after else hit.before
+def _of(share: Share) -> str:
     return f"{wording.count(share.n_used)} of {wording.count(share.n)}" if share.n else wording.MISSING
 
 
 def changed_too(change: ChangeEvidence) -> None:
     """Draw other changes near this time: acts, first runs of models, and new versions of the arms' definitions."""
     section("What else changed", "within 2 days")
+    frame = reading().frame
+    when = partial(wording.minute, year_of_ms=frame.last_at_ms)
     lines: list[Markdown] = [
-        f"{wording.minute(one.at_ms, year_of_ms=reading().frame.last_at_ms)} "
-        f"{wording.literal(one.actor)} {changes_sentences.change(one, reading().frame.settings.currency)}"
+        f"{when(one.at_ms)} {wording.literal(one.actor)} "
+        f"{changes_sentences.change(one, frame.settings.currency)}"
         for one in change.changes[:_MOST_ROWS]
     ]
+    lines += [f"{when(at_ms)} first run of {wording.literal(name)}" for name, at_ms in change.new_models]
     lines += [
-        f"{wording.minute(at_ms, year_of_ms=reading().frame.last_at_ms)} first run of {wording.literal(name)}"
-        for name, at_ms in change.new_models
-    ]
-    lines += [
-        f"{wording.minute(one.first_ms, year_of_ms=reading().frame.last_at_ms)} first of"
-        f" {wording.things(one.n_runs, 'run')} with version {wording.literal(one.version[:_VERSION_CHARS])}"
-        f" of {wording.literal(one.arm)}"
+        f"{when(one.first_ms)} first of {wording.things(one.n_runs, 'run')} with version "
+        f"{wording.literal(one.version[:_VERSION_CHARS])} of {wording.literal(one.arm)}"
         for one in change.new_versions
     ]
     if not lines:

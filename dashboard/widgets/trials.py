@@ -41,7 +41,6 @@ from dashboard.widgets.parts import (
 from dashboard.widgets.results import NamedAct, offered_undo, result, way_back
 from dashboard.wording import Words
 
-READ: Final = "read a trial"
 _PHONE: Final = {"at": 104, "arms": 130, "verdict": 110}
 _WAYS: Final = {"trial": Words("Plan a trial"), "experiment": Words("Plan an experiment")}
 _WHEN: Final = {
@@ -230,14 +229,14 @@ def readings(story: TrialStory) -> None:
     for act in story.readings:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.markdown(f"Results {wording.literal(act)}", width="content")
-            way_back(offered_undo(NamedAct(act, "")), act, at=READ)
+            way_back(offered_undo(NamedAct(act, "")), act, at=actions.READ)
     reading_form(plan=story.row.trial if story.row.planned else None)
 
 
 def reading_form(plan: str | None = None, arm: str = "") -> None:
     """Draw a field for results, of ``arm`` if they name none: what they would show, and the button to read them."""
     section("Read results", "a file of your harness with both sides")
-    result(READ)
+    result(actions.READ)
     of_plan = "" if plan is None else f" --plan {plan}"
     of_arm = f" --arm {shlex.quote(arm)}" if arm else ""
     st.code(command(f"trial read RESULTS{of_plan}{of_arm}"), language=None, wrap_lines=True)
@@ -262,5 +261,4 @@ def reading_form(plan: str | None = None, arm: str = "") -> None:
         disabled=not (shown.n_new or shown.n_regraded),
         on_click=actions.read_results,
         args=(results, plan),
-        kwargs={"at": READ},
     )

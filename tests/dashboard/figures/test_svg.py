@@ -53,14 +53,6 @@ def test_a_gap_parts_a_line() -> None:
     assert outlines(drawn(parted))[0].split("M") == ["", "50 60l10 0", "70 60l10 0"]
 
 
-def test_a_log_axis_takes_data_as_values_and_texts_as_logarithms() -> None:
-    axis = theme.axis(LIGHT, type="log", range=[0, 2], showticklabels=False)
-    note = theme.label(LIGHT, "here", x=1, y=0)
-    root = drawn({**LINE, "x": [1, 100]}, xaxis=axis, annotations=[note])
-    assert outlines(root) == [DIAGONAL]
-    assert [one.attrib["x"] for one in root.iter("tspan")] == ["100"]
-
-
 def test_an_area_goes_down_to_zero_or_to_the_line_before() -> None:
     floor = {**LINE, "y": [0.5, 0.5]}
     zero = outlines(drawn({**LINE, "fill": "tozeroy", "fillcolor": "#222222"}))[0]
@@ -124,6 +116,7 @@ def test_ticks_have_their_labels_and_the_axis_its_title() -> None:
         ({**MARK, "marker": {**MARK["marker"], "symbol": "star"}}, {}, "star"),
         ({**BAR, "orientation": "v"}, {}, "'v'"),
         (LINE, {"images": []}, "images"),
+        (LINE, {"xaxis": theme.axis(LIGHT, type="log", range=[0, 2])}, "log"),
         (LINE, {"shapes": [{"type": "circle", "x0": 0, "x1": 1, "y0": 0, "y1": 1}]}, "circle"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
