@@ -49,7 +49,7 @@ def with_success(sentence: Sentence, outcome: Outcomes) -> Sentence:
     """Return a sentence about a saving with its second fact; a proven loss of success leads."""
     if outcome.word == "less":
         limits = outcome.difference.limits
-        between = "" if limits is None else f" ({_between(limits)} less)"
+        between = "" if limits is None else f" ({tenths(*limits)} less)"
         lost = Phrase(f"{_points(outcome.difference.value)} less")
         return composed("Selected runs achieve ", lost, f"{between}, proven{of_runs(outcome)}. ", *sentence)
     last = sentence[-1]
@@ -246,8 +246,7 @@ def points(difference: Estimate) -> tuple[Words, Words]:
     words = Words(wording.MISSING if value is None else f"{wording.change(value, 1)} points")
     if low is None or high is None:
         return words, wording.MISSING
-    low, high = wording.outwards(low, high, 1)
-    return words, wording.signed_minus(f"{low:,.1f} to {high:,.1f} points")
+    return words, f"{tenths(low, high)} points"
 
 
 def percent_words(estimate: Estimate) -> Words:
@@ -292,6 +291,7 @@ def at_most(points: float | None) -> Words:
     return f"at most {high:.1f} points"
 
 
-def _between(limits: tuple[float, float]) -> Words:
-    low, high = wording.outwards(*limits, 1)
-    return wording.signed_minus(Words(f"{low:.1f} to {high:.1f}"))
+def tenths(low: float, high: float) -> Words:
+    """Return limits with one decimal, rounded outwards."""
+    low, high = wording.outwards(low, high, 1)
+    return wording.signed_minus(f"{low:,.1f} to {high:,.1f}")

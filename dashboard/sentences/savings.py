@@ -10,7 +10,7 @@ from core.records import savings_words
 from core.records.currency import mean_decimals
 from core.records.saving import Outcomes, WeekSaved
 from dashboard import wording
-from dashboard.sentences.achieved import cache_line, outcome_row, points
+from dashboard.sentences.achieved import cache_line, outcome_row, points, tenths
 from dashboard.sentences.money import unbilled
 from dashboard.wording import Markdown, Words
 
@@ -288,7 +288,7 @@ def comparison_table(saved: Savings, shown: Callable[[str], str] = str) -> dict[
             _seconds,
             (
                 _turned(duration, lambda value: wording.change(value / 1000, 1)),
-                _turned_limits(duration, lambda low, high: _decimal_limits(low / 1000, high / 1000)),
+                _turned_limits(duration, lambda low, high: tenths(low / 1000, high / 1000)),
             ),
         ),
         _row("error rate", columns.error_rate, wording.percent, points(overall.error_difference)),
@@ -407,8 +407,3 @@ def _turned(saved: Estimate, words: Callable[[float], str]) -> str:
 
 def _turned_limits(saved: Estimate, words: Callable[[float, float], str]) -> str:
     return wording.MISSING if saved.limits is None else words(-saved.limits[1], -saved.limits[0])
-
-
-def _decimal_limits(low: float, high: float) -> str:
-    low, high = wording.outwards(low, high, 1)
-    return wording.signed_minus(f"{low:,.1f} to {high:,.1f}")

@@ -60,9 +60,9 @@ _SLIDE: Final = (
 
 def compact() -> bool:
     """Return whether charts are drawn narrow: by the switch, else by the width of the window."""
-    if COMPACT in st.session_state or COMPACT in st.query_params:
-        return _switched_on(COMPACT)
-    return is_narrow()
+    if COMPACT in st.session_state:
+        return bool(st.session_state[COMPACT])
+    return st.query_params[COMPACT].lower() == "true" if COMPACT in st.query_params else is_narrow()
 
 
 def is_narrow() -> bool:
@@ -75,12 +75,6 @@ def is_narrow() -> bool:
         is_phone = headers.get("Sec-Ch-Ua-Mobile") == "?1" or "Mobile" in (headers.get("User-Agent") or "")
         st.session_state[_NARROW] = int(width) < NARROW_PX if width.isdecimal() else is_phone
     return bool(st.session_state[_NARROW])
-
-
-def _switched_on(key: str) -> bool:
-    if key in st.session_state:
-        return bool(st.session_state[key])
-    return st.query_params.get(key, "").lower() == "true"
 
 
 @cache
