@@ -62,11 +62,9 @@ def take_back(was: MemberRow | None, now: MemberRow) -> MemberAnswer:
     ``now`` is the state after the change.
     """
     context = reading().context
-    return (
-        people.remove_member(context, now.id)
-        if was is None
-        else people.restore_member(context, was, current=now)
-    )
+    if was is None:
+        return people.remove_member(context, now.id)
+    return people.restore_member(context, was, current=now)
 
 
 def change_member(change: Change, *, rehearses: bool = False) -> MemberAnswer:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -38,11 +38,9 @@ from core.maths.statistics.heatmap import RowChoice
 from core.maths.statistics.overview import Overview
 from core.maths.statistics.savings import Savings
 from core.records.alert import AlertsView
-from core.records.answers import ScaleAnswer
 from core.records.audit import AuditEntry
 from core.records.batch import BatchLine
 from core.records.episode_page import EpisodeFilter
-from core.records.estimate import Estimate
 from core.records.experiment import Decision, ExperimentChanged, ExperimentRow
 from core.records.inventory import StoredInventory
 from core.records.judgement import Judgement
@@ -107,6 +105,7 @@ episode_list: Final = at_revision(queries.episode_list)
 without_episode: Final = at_revision(queries.without_episode)
 
 preview_credit: Final = at_revision(queries.preview_credit)
+preview_declare: Final = at_revision(preview_declared)
 episode: Final = at_revision_for_actor(queries.episode)
 episode_runs: Final = at_revision(queries.episode_runs)
 
@@ -124,6 +123,7 @@ missed_use: Final = at_revision(missed_use_by_arm)
 trial: Final = at_revision(trial_result)
 
 planned_experiment: Final = at_revision(plan_experiment)
+experiment_path: Final = at_revision(experiment_path_of)
 
 imports: Final = at_revision(queries.imports)
 
@@ -310,11 +310,6 @@ def environment(name: str, chosen: EpisodeFilter = EVERY_EPISODE) -> queries.Env
     )
 
 
-def preview_declare(environment: str, scale: Mapping[str, Any]) -> ScaleAnswer:
-    """Return the effect of declaring a scale; nothing is declared."""
-    return cached_query(preview_declared, environment, **scale)
-
-
 # Experiments
 
 
@@ -329,11 +324,6 @@ def experiment(name: str) -> ExperimentRow:
     """Return one of them by its id, else as `experiment_result` does."""
     known = next((row for row in experiments() if row.experiment == name), None)
     return cached_query(experiment_result, name) if known is None else known
-
-
-def experiment_path(row: ExperimentRow) -> tuple[tuple[int, Estimate], ...]:
-    """Return the effect of an experiment as its sessions came in."""
-    return cached_query(experiment_path_of, row.experiment)
 
 
 def preview_act(experiment: str, decision: Decision | None, share: float) -> ExperimentChanged:

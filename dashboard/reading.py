@@ -223,11 +223,9 @@ def has_changed_hands() -> bool:
 
 def still(earlier: Reading) -> Reading:
     """Return an earlier reading with its person's present roles, for code that runs without a page."""
-    return (
-        earlier
-        if earlier.session is None
-        else _of_actor(earlier, who.actor_now(earlier.context, earlier.session))
-    )
+    if earlier.session is None:
+        return earlier
+    return _of_actor(earlier, who.actor_now(earlier.context, earlier.session))
 
 
 def _surely(earlier: Reading) -> Reading:

@@ -50,11 +50,9 @@ def saving(overall: Comparison, money: MoneySaved | None) -> Sentence:
     why = REASONS["estimated"] if money.is_estimated else REASONS.get(money.reason, "")
     in_money = _claimed(money.shown, money.verdict, why, saved="of the cost", more="more money")
     is_alike = money.verdict == overall.verdict and (money.shown.value or 0) * (overall.shown.value or 0) > 0
-    return (
-        in_money
-        if is_alike or overall.shown.lower is None
-        else composed(*in_money, " ", *_of_tokens(overall))
-    )
+    if is_alike or overall.shown.lower is None:
+        return in_money
+    return composed(*in_money, " ", *_of_tokens(overall))
 
 
 def _of_tokens(overall: Comparison) -> Sentence:

@@ -319,15 +319,11 @@ def setting_effects(shown: SettingsPreview) -> list[Markdown]:
         parts.append(_cheapest(shown.prompt_costs))
     changed = (name for name in _EFFECTS if getattr(after, name) != getattr(before, name))
     parts += dict.fromkeys(_EFFECTS[name] for name in changed)
-    if after.seed_arms != before.seed_arms:
-        known = len(set(after.seed_arms) & set(shown.columns.keys))
-        parts.append(
-            f"{wording.count(known)} of {wording.things(len(after.seed_arms), 'seed')} are arms here."
-        )
-    if after.excluded_arms != before.excluded_arms:
-        known = len(set(after.excluded_arms) & set(shown.columns.keys))
-        n_excluded = wording.things(len(after.excluded_arms), "excluded arm")
-        parts.append(f"{wording.count(known)} of {n_excluded} are arms here.")
+    seeds = (Words("seed"), before.seed_arms, after.seed_arms)
+    for noun, were, keys in (seeds, (Words("excluded arm"), before.excluded_arms, after.excluded_arms)):
+        if keys != were:
+            known = len(set(keys) & set(shown.columns.keys))
+            parts.append(f"{wording.count(known)} of {wording.things(len(keys), noun)} are arms here.")
     if after.mode != before.mode or after.meta_tools != before.meta_tools:
         parts.append(Words("It applies to runs recorded from then on; earlier runs stay as judged."))
     if after.priors != before.priors:

@@ -239,11 +239,9 @@ def at_ms(one: Test) -> int:
 
 
 def _verdict(one: Test) -> str:
-    return (
-        explained.TRIALS.fields["verdict"].cell(one)
-        if isinstance(one, TrialRow)
-        else explained_experiments.words(one)
-    )
+    if isinstance(one, TrialRow):
+        return explained.TRIALS.fields["verdict"].cell(one)
+    return explained_experiments.words(one)
 
 
 def _effect(one: Test) -> str:

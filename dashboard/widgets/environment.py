@@ -323,7 +323,7 @@ def scale_form(story: EnvironmentStory) -> None:
         _guess(story)
         scale = _fields(story)
         try:
-            answer = queries.preview_declare(one.environment, scale)
+            answer = queries.preview_declare(one.environment, **scale)
         except ArmscopeError as problem:
             st.markdown(f":red[:material/error:] {wording.literal(str(problem))}")
             answer = None

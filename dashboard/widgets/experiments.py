@@ -103,7 +103,7 @@ def picture(row: ExperimentRow) -> None:
         Words("The effect so far"),
         wording.literal(f"{head}, {prob} interval that holds at every look; dotted: the smallest effect"),
         by_session,
-        queries.experiment_path(row),
+        queries.experiment_path(row.experiment),
         row.plan,
         row.figures.word,
     )
