@@ -63,6 +63,8 @@ ALLOWED_CLAIMS = (
     "*helps* or *harms* by a trial",
     "each arm that helps or harms",
     "the arms that help or harm",
+    "arms harm by a trial",
+    "harmful arm",
 )
 """Texts about rewards, files and answers, which say nothing of an arm, and verdicts of trials and experiments."""
 
