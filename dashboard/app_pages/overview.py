@@ -60,10 +60,6 @@ def _known(overview: Overview, rows: tuple[Worth, ...]) -> None:
     with st.expander("What changed", in_use(changes.KIND, unused="all")), panel("What changed"):
         changes.head()
         changes.rows()
-    behind = st.expander("Key figures", key="key figures", on_change="rerun")
-    if behind.open:
-        with behind, panel("Key figures"):
-            attention.cards(overview)
 
 
 def _picture(overview: Overview, rows: tuple[Worth, ...]) -> None:

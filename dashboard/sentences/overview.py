@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
-from core.maths.statistics.overview import ArmEvidence, Attention, KeyFigure, Overview
+from core.maths.statistics.overview import ArmEvidence, Attention, Overview
 from core.maths.statistics.savings import Savings
 from core.records.evaluation_page import Grader
 from core.records.judgement import ENOUGH_PULLS
@@ -419,54 +419,3 @@ def _first_names(keys: Sequence[str], at_most: int = 3) -> Markdown:
     return Markdown(
         wording.listed(names) if more <= 0 else f"{', '.join(names)} and {wording.count(more)} more"
     )
-
-
-def figure_words(figure: KeyFigure, n_arms: int) -> tuple[Words, Words, Words | None]:
-    """Return label, value and change of a key figure; a change that is not known is left out."""
-    value, change = figure.value, figure.change
-    match figure.name:
-        case "runs" | "pulls":
-            new = None if figure.last_week is None else wording.change(figure.last_week)
-            return Words(figure.name.capitalize()), wording.count(value), new
-        case "arms_in_use":
-            shown = wording.MISSING if value is None else f"{wording.count(value)} of {wording.count(n_arms)}"
-            a_day = None if figure.last_week is None else f"{wording.count(round(figure.last_week))} a day"
-            return Words("Arms in use"), shown, a_day
-        case "tokens_per_selected_run" | "tokens_per_run":
-            relative = None
-            if change is not None and figure.week_before:
-                relative = wording.change(change / figure.week_before * 100, 1, "%")
-            which = "selected run" if figure.name == "tokens_per_selected_run" else "run"
-            return f"Tokens per {which}", wording.count(value), relative
-        case "calls_per_run":
-            return Words("Calls per run"), Words(wording.MISSING if value is None else f"{value:.1f}"), None
-        case "saved_percent":
-            shown = wording.MISSING if value is None else wording.percent(value / 100)
-            return Words("Savings"), shown, None
-
-
-def figure_card(figure: KeyFigure, summary: Overview) -> tuple[Words, str, Words | None]:
-    """Return the same of a card, which has the limits of the savings in the place of a change, and names them."""
-    label, value, change = figure_words(figure, summary.n_arms)
-    money = summary.money
-    if figure.name == "tokens_per_selected_run":
-        return _selected_card(summary, change)
-    if figure.name == "saved_percent" and money is not None and money.is_known:
-        capped = "" if money.headline == "plain" else "capped, "
-        share = wording.MISSING if money.shown.value is None else wording.percent(money.shown.value / 100)
-        limits = None if money.shown.limits is None else wording.percent_interval(*money.shown.limits)
-        return f"Cost saved, {capped}{interval_name(money.shown)}", share, limits
-    estimate = summary.savings.shown
-    if figure.name != "saved_percent" or estimate.lower is None or estimate.upper is None:
-        return label, value, change
-    capped = "" if summary.savings.is_narrow else "capped, "
-    limits = wording.percent_interval(estimate.lower, estimate.upper)
-    return f"{label}, {capped}{interval_name(estimate)}", value, limits
-
-
-def _selected_card(summary: Overview, change: Words | None) -> tuple[Words, str, Words | None]:
-    """Return the cost of a selected run, or its tokens where bills are unknown, at the mix of the comparison."""
-    money, tokens = summary.money, summary.savings.columns.tokens[1]
-    if money is None or not money.is_known or money.selected_mean is None:
-        return Words("Tokens per selected run"), wording.count(tokens), change
-    return Words("Cost per selected run"), wording.money(money.selected_mean, money.currency), None

@@ -25,6 +25,7 @@ from core.records.actor import Actor
 from core.records.run import Run
 from core.records.run_query import View
 from core.records.times import DAY_MS
+from dashboard import wording
 from dashboard.report import gather, rendered, report
 from dashboard.sentences import Phrase, Sentence, achieved, gain
 from dashboard.sentences import overview as overview_sentences
@@ -159,16 +160,10 @@ def test_every_door_counts_the_same_runs_and_the_same_rows_that_need_a_look(door
 
 
 def test_a_claim_has_one_rounding(doors: Doors) -> None:
-    seen = queries.overview(doors.context)
-    (card,) = [
-        overview_sentences.figure_card(one, seen) for one in seen.figures if one.name == "saved_percent"
-    ]
-    assert card[1] == achieved.share(seen.savings.shown)
-    assert card[2] is not None
-    limits = re.findall(r"[\d.]+", card[2])
-    assert sorted(
-        re.findall(r"[\d.]+", text_of(overview_sentences.overview(seen, queries.savings(doors.context))))[1:3]
-    ) == sorted(limits)
-    assert achieved.share(seen.savings.shown).strip("−") in text_of(
-        overview_sentences.overview(seen, queries.savings(doors.context))
-    )
+    seen, saved = queries.overview(doors.context), queries.savings(doors.context)
+    shown = saved.overall.shown
+    assert shown.limits is not None
+    words = text_of(overview_sentences.overview(seen, saved))
+    limits = re.findall(r"[\d.]+", wording.percent_interval(*shown.limits))
+    assert sorted(re.findall(r"[\d.]+", words)[1:3]) == sorted(limits)
+    assert achieved.share(seen.savings.shown).strip("−") in words

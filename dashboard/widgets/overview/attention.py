@@ -1,4 +1,4 @@
-"""Attention list: claims with their evidence, the gravest first; above it the key figures, the saving and five cards.
+"""Attention list: claims with their evidence, the gravest first; and the three states.
 
 Each claim has a link. Green and red never mean better.
 """
@@ -88,24 +88,3 @@ def states(overview: Overview) -> None:
         muted(gain_sentences.pending(overview.savings, rate=here.frame.settings.baseline_rate))
     if (not money_sentences.is_money(saved) or here.frame.unpriced) and here.may("settings"):
         link(pages.SETTINGS, "Set prices", **{address.SETTINGS_PART: address.MONEY})
-
-
-def cards(overview: Overview) -> None:
-    """Draw five in a row, two on a phone, and the way to how they are computed."""
-    how_it_is_computed("savings", "savings")
-    cards = st.grid(5, min_column_width=160)
-    for figure in overview.figures:
-        label, value, change = sentences.figure_card(figure, overview)
-        with cards.container(border=True, height="stretch", gap="small", key=f"figure {figure.name}"):
-            st.metric(
-                label,
-                wording.literal(value),
-                change,
-                delta_color="off",
-                delta_arrow="off",
-                delta_description=None
-                if change is None or figure.name == "saved_percent"
-                else "in 7 days"
-                if reading().compact
-                else "last 7 days of data",
-            )
