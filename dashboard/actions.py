@@ -35,6 +35,7 @@ from core.flows.review import take_back as undo_all
 from core.flows.settings import change_all
 from core.flows.trials.plan import read_trial
 from core.records.alert import PAGES_AT, WebhookRow
+from core.records.answers import SettingAnswer
 from core.records.arm import ArmType
 from core.records.batch import BatchLine, RunRewardRule, past_effect
 from core.records.corrections import Target
@@ -143,14 +144,14 @@ def as_act(
 ) -> Callable[[Callable[Parameters, Flash]], Callable[Parameters, None]]:
     """Return what makes a function an act that is `tried`."""
 
-    def decorated(act: Callable[Parameters, Flash]) -> Callable[Parameters, None]:
+    def decorate(act: Callable[Parameters, Flash]) -> Callable[Parameters, None]:
         @wraps(act)
         def attempt(*arguments: Parameters.args, **options: Parameters.kwargs) -> None:
             tried(otherwise, partial(act, *arguments, **options), at=at)
 
         return attempt
 
-    return decorated
+    return decorate
 
 
 def note_refusal(problem: ArmscopeError) -> None:
@@ -348,11 +349,16 @@ def send_settings(
     changes: Mapping[str, object], *, before: LearnerSettings, after: Callable[[], None]
 ) -> Flash:
     """Change settings unless another person changed the same ones meanwhile; ``after`` ends the drafts."""
-    answers = [one for one in change_all(reading().context, changes, seen=before) if one.id is not None]
+    answers = [one for one in _changed(changes, before) if one.id is not None]
     after()
     things = wording.things(len(answers), "setting")
     act_id = answers[0].id if len(answers) == 1 else None
     return Flash(text=f"{things} changed. In force from now on; undo is below.", act=act_id)
+
+
+def _changed(changes: Mapping[str, object], before: LearnerSettings) -> list[SettingAnswer]:
+    """Change settings that still have the values of ``before``."""
+    return change_all(reading().context, changes, seen=before)
 
 
 def send_exclusion(arms: Sequence[str], *, excluded: bool, before: LearnerSettings) -> None:
@@ -361,7 +367,7 @@ def send_exclusion(arms: Sequence[str], *, excluded: bool, before: LearnerSettin
     def act() -> Flash:
         others = [arm for arm in before.excluded_arms if arm not in set(arms)]
         after = [*others, *arms] if excluded else others
-        (answer,) = change_all(reading().context, {"excluded_arms": after}, seen=before)
+        (answer,) = _changed({"excluded_arms": after}, before)
         n = wording.things(len(arms), "arm")
         words = f"{n} excluded from the next prompts." if excluded else f"{n} may be in prompts again."
         return Flash(text=words, act=answer.id)
