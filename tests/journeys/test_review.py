@@ -1,19 +1,21 @@
-"""Reviewing by keyboard: two people in two browsers go through one queue; nothing is judged twice or lost."""
+"""Reviewing by keyboard: one or two people go through one queue; nothing is judged twice or lost."""
 
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from statistics import median
 
 import pytest
 from playwright.sync_api import expect
 
 from core import open_learner
 from core.flows.context import Context, open_context
-from core.flows.queues import add_queue, progress
+from core.flows.queues import add_queue, browsers, confirm_browser, progress
 from core.records.review import QueueAsks
 from core.settings import Settings
 from tests.engine import database_rows
@@ -26,6 +28,13 @@ from tests.journeys.world import ARMS, run_lines
 pytestmark = pytest.mark.browser
 
 N_ITEMS = 8
+N_REAL = 20
+_SLOW_MS = 1_500
+"""From a key to the next item, on a machine that has much else to do; 300 ms were measured."""
+
+
+_LEFT = "before => new URLSearchParams(location.search).get('item') !== before"
+_BACK = "before => new URLSearchParams(location.search).get('item') === before"
 
 
 @pytest.fixture(scope="module")
@@ -174,16 +183,54 @@ def test_a_digit_costs_no_script_run_and_sending_one(come: Come, reviewers: tupl
         assert len(learner.evaluations(limit=10)) == 1
 
 
+def call_oneself(visit: Visit, name: str) -> None:
+    """Name the browser, without sign-in."""
+    visit.page.get_by_role("button", name="Who are you?").click()
+    visit.page.get_by_role("textbox", name="Your name").fill(name)
+    visit.page.get_by_role("button", name="Use this name").click()
+    expect(visit.page.get_by_role("button", name=f"{name}, not signed in")).to_be_visible()
+    visit.settle()
+
+
+def test_two_confirmed_names_see_their_own_progress(come: Come, reviewers: tuple[Served, Served]) -> None:
+    """The denominator stays, no item is held twice, and an undo brings the item back to its reviewer alone."""
+    kims, _ = reviewers
+    mara, noor = come(kims, place=0).open("review"), come(kims, place=1).open("review")
+    call_oneself(mara, "Mara")
+    call_oneself(noor, "Noor")
+    with closing(context_of(kims).store):
+        for row in browsers(context_of(kims)):
+            confirm_browser(context_of(kims), row.browser)
+    for visit in (mara, noor):
+        visit.open("review")
+        expect(visit.title()).to_have_text(f"0 of {N_ITEMS} by you, 1 held by others.")
+    assert item(mara) != item(noor)
+    first = item(mara)
+    choose(mara, "4")
+    submit(mara)
+    choose(noor, "2")
+    submit(noor)
+    assert len({first, item(mara), item(noor)}) == 3
+    expect(noor.title()).to_have_text(f"1 of {N_ITEMS} by you, 1 held by others.")
+    mara.page.keyboard.press("u")
+    mara.until(lambda: item(mara) == first)
+    mara.settle()
+    expect(mara.title()).to_have_text(f"0 of {N_ITEMS} by you, 1 held by others.")
+    choose(noor, "3")
+    submit(noor)
+    assert item(noor) != first
+    expect(noor.title()).to_have_text(f"2 of {N_ITEMS} by you, 1 held by others.")
+    for visit in (mara, noor):
+        visit.check()
+        visit.page.context.clear_cookies()
+
+
 def test_two_browsers_without_sign_in_get_two_items(come: Come, reviewers: tuple[Served, Served]) -> None:
     kims, _ = reviewers
     one, two = come(kims, place=0).open("review"), come(kims, place=1).open("review")
     assert item(one) != item(two)
     first = item(one)
-    one.page.get_by_role("button", name="Who are you?").click()
-    one.page.get_by_role("textbox", name="Your name").fill("Mara <b>")
-    one.page.get_by_role("button", name="Use this name").click()
-    expect(one.page.get_by_role("button", name="Mara <b>, not signed in")).to_be_visible()
-    one.settle()
+    call_oneself(one, "Mara <b>")
     assert item(one) == first
     assert findings(one.page) == []
     two.open("review")
@@ -204,3 +251,48 @@ def test_the_page_fits_a_phone(come: Come, reviewers: tuple[Served, Served], *, 
         assert visit.too_wide() == []
         assert findings(visit.page) == []
         visit.check()
+
+
+def test_twenty_items_of_real_sessions_without_a_mouse(
+    come: Come, two: tuple[Served, Served], shared_data: Path, tmp_path: Path
+) -> None:
+    """Every conversation is read and judged by keys alone; what was put off comes again, and nothing is left."""
+    kims, _ = two
+    kims.begin_anew(None, tmp_path)
+    with open_learner(kims.database) as learner:
+        learner.change("keep_texts", True)
+        learner.import_files(shared_data / "claude-code")
+    with closing(context_of(kims).store):
+        add_queue(context_of(kims), "sessions", QueueAsks(limit=N_REAL))
+    kim = come(kims, place=0)
+    kim.page.add_init_script("window.clicks = 0; addEventListener('mousedown', () => window.clicks++, true)")
+    kim.open("review")
+    n_steps: list[int] = []
+    waits_ms: list[float] = []
+    for turn in range(N_REAL + 2):  # one is judged twice, and one comes later
+        n_steps.append(kim.page.locator("ol.armscope-steps li").count())
+        before, key = item(kim), {3: "s", 7: "l"}.get(turn, "Control+Enter")
+        if key == "Control+Enter":
+            choose(kim, str(1 + turn % 4))
+        began = time.monotonic()
+        kim.page.keyboard.press(key)
+        kim.page.wait_for_function(_LEFT, arg=before)
+        waits_ms.append(1000 * (time.monotonic() - began))
+        kim.settle()
+        if turn == 10:
+            kim.page.keyboard.press("u")
+            kim.page.wait_for_function(_BACK, arg=before)
+            kim.settle()
+    expect(kim.title()).to_contain_text(f"{N_REAL - 1} of {N_REAL}")
+    kim.page.keyboard.press("b")  # what was put off comes back
+    kim.until(lambda: item(kim) != "")
+    kim.settle()
+    choose(kim, "2")
+    submit(kim)
+    assert median(waits_ms) < _SLOW_MS, waits_ms
+    assert min(n_steps) > 0, "each has its conversation"
+    with open_learner(kims.database) as learner:
+        assert len({row.subject.run for row in learner.evaluations(limit=100)}) == N_REAL, kim.heading()
+    expect(kim.title()).to_have_text(f"All {N_REAL} items of this queue are done.")
+    assert kim.page.evaluate("window.clicks") == 0
+    kim.check()

@@ -127,6 +127,7 @@ def nothing_left(known: Progress) -> None:
         st.button(
             f"{REQUEUE} ({wording.count(known.skipped_by_me)})",
             key="requeue",
+            shortcut="B",
             type="primary",
             icon=":material/replay:",
             on_click=open_item.requeue,
