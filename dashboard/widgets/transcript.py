@@ -16,14 +16,12 @@ from dashboard.widgets.parts import muted, section
 
 def conversation(story: RunStory, *, title: str = "Conversation") -> None:
     """Draw the transcript, or the reason for its absence."""
-    here = reading()
-    one = queries.transcript(story.facts.uid)
+    here, one = reading(), queries.transcript(story.facts.uid)
+    section(wording.literal(title), "" if one.messages is None else transcript_note(one.messages))
     if one.messages is None:
-        section(wording.literal(title))
         muted(how_to_keep(keeps=here.frame.settings.keep_texts, may_read=one.may_read))
-        return
-    section(wording.literal(title), transcript_note(one.messages))
-    st.html(transcript(one.messages, story.arms, here.tokens))
+    else:
+        st.html(transcript(one.messages, story.arms, here.tokens))
 
 
 def messages_of(story: RunStory) -> bool:

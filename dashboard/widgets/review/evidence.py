@@ -55,9 +55,8 @@ def evidence(item: ReviewItem) -> None:
         is_shown = story is not None and messages_of(story)
         if not (has_texts or is_shown or _texts(item)):
             st.markdown(gray(how_to_keep(keeps=reading().frame.settings.keep_texts)))
-        if story is not None and not (
-            is_shown and not item.subject.arm
-        ):  # a conversation marks what was used
+        # A conversation marks what was used.
+        if story is not None and (item.subject.arm or not is_shown):
             _used(item, story)
 
 
