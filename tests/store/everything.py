@@ -342,6 +342,7 @@ def assign_and_count(context: Context, folder: Path) -> None:
     import_files(replace(context, pace=IN_PARTS), [file])
     select(context, OFFERED, session="erased of a side")
     erase(context, session="erased of a side")
+    select(context, OFFERED, session="erased of a side")
     with context.reading() as snapshot:
         plan = next(one.plan for one in started(snapshot) if one.fact.number == number)
         sessions, n_late = experiment_sessions(snapshot, number, plan, now_ms)
