@@ -332,7 +332,7 @@ class Session(Order, ABC, Generic[L]):
         owner = self.owners.setdefault(key, run)
         owner.used[key] = (model, usage)
         if self.keeps_texts:
-            owner.talk.use(key, sum(usage.parts))
+            owner.talk.use(key, usage.billed(model, "agent", Unknown()))
 
     def _at_ms(self, prompt: Prompt) -> int | None:
         return utc_ms_of(self.written_at or prompt.last_time)[0]

@@ -12,6 +12,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec.structs import replace
 
+from core.records.bill import Spent
 from core.records.limits import keepable
 
 Speaker = Literal["user", "agent", "call", "left out"]
@@ -31,7 +32,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
 
     ``text`` is what the user or the agent wrote, or the arguments of a call of ``name``. ``result`` is what the call
     gave, None = unknown. Kind ``left out`` marks the middle of a long transcript; its text is the number of messages.
-    ``at_ms`` is when it was written. The first step of a response has its ``tokens``, the prompt included.
+    ``at_ms`` is when it was written. The first step of a response has what it ``spent``, the prompt included.
     """
 
     kind: Speaker
@@ -39,7 +40,12 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     name: str = ""
     result: str | None = None
     at_ms: int | None = None
-    tokens: int | None = None
+    spent: tuple[Spent, ...] = ()
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of the response; 0 = unknown, or no first step."""
+        return sum(one.tokens + one.total for one in self.spent)
 
 
 class Transcript(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +63,7 @@ class Talk:
     def __init__(self) -> None:
         self._messages: list[Message] = []
         self._calls: dict[str, int] = {}
-        self._responses: dict[str, tuple[int, int]] = {}
+        self._responses: dict[str, tuple[int, tuple[Spent, ...]]] = {}
 
     def add(self, kind: Literal["user", "agent"], text: str, at_ms: int | None = None) -> None:
         """Add a message; one of blanks only is none."""
@@ -70,10 +76,10 @@ class Talk:
             self._calls[str(identity)] = len(self._messages)
         self._messages.append(Message(kind="call", name=name, text=arguments[:READ_CHARS], at_ms=at_ms))
 
-    def use(self, response: str, tokens: int) -> None:
-        """Note the tokens of a response before its first step; what comes later replaces them."""
-        place, _ = self._responses.get(response, (len(self._messages), 0))
-        self._responses[response] = place, tokens
+    def use(self, response: str, spent: Iterable[Spent]) -> None:
+        """Note what a response spent before its first step; what comes later replaces it."""
+        place, _ = self._responses.get(response, (len(self._messages), ()))
+        self._responses[response] = place, tuple(spent)
 
     def rename(self, name: str, identity: object) -> None:
         """Give a call another name, where it is known."""
@@ -103,9 +109,9 @@ class Talk:
     @property
     def messages(self) -> tuple[Message, ...]:
         """The messages so far."""
-        tokens = {place: n for place, n in self._responses.values() if n}
+        spent = dict(self._responses.values())
         return tuple(
-            replace(one, tokens=tokens[place]) if place in tokens else one
+            replace(one, spent=spent[place]) if place in spent else one
             for place, one in enumerate(self._messages)
         )
 

@@ -87,13 +87,18 @@ def first_words(messages: Sequence[Message], room: int) -> str:
 
 
 def transcript(
-    messages: Sequence[Message], arms: Sequence[RunArm], look: Tokens, *, who: Mapping[str, str] = _WHO
+    messages: Sequence[Message],
+    arms: Sequence[RunArm],
+    look: Tokens,
+    *,
+    cost: Callable[[Message], str] = lambda _: "",
+    who: Mapping[str, str] = _WHO,
 ) -> str:
     """Return a transcript as a list of steps in HTML, with the references of its arms marked in place.
 
-    The style sheet of the frame draws it; ``who`` names the speakers.
+    The style sheet of the frame draws it; ``who`` names the speakers, and ``cost`` is that of a step, "" = unknown.
     """
-    drawing = _Drawing(arms, look, who)
+    drawing = _Drawing(arms, look, cost, who)
     parts = [drawing.step(one) for one in messages]
     body = "".join(parts[:_SHOWN])
     if rest := parts[_SHOWN:]:
@@ -109,8 +114,11 @@ def _listed(steps: Sequence[str]) -> str:
 class _Drawing:
     """Steps in a theme. Tools are marked at their calls, other referenced arms where a text names them."""
 
-    def __init__(self, arms: Sequence[RunArm], look: Tokens, who: Mapping[str, str]) -> None:
+    def __init__(
+        self, arms: Sequence[RunArm], look: Tokens, cost: Callable[[Message], str], who: Mapping[str, str]
+    ) -> None:
         self._look = look
+        self._cost = cost
         self._who = who
         referenced = [arm for arm in arms if arm.referenced]
         self._tools = {
@@ -133,11 +141,18 @@ class _Drawing:
                 f"<small>{escaped(name)}</small><pre>{escaped(value)}</pre>"
                 for name, value in arguments.items()
             )
-            head = f'{self._call(one.name)}<span class="gist">{escaped(gist)}</span>{_when(one)}'
+            head = f'{self._call(one.name)}<span class="gist">{escaped(gist)}</span>{self._when(one)}'
             return f'<li class="call">{_folded(head, body + _result(one.result))}</li>'
         body = _worded(one.text, self._marked if one.kind == "agent" else escaped)
-        head = f"<b>{escaped(self._who[one.kind])}</b>{_when(one)}"
+        head = f"<b>{escaped(self._who[one.kind])}</b>{self._when(one)}"
         return f'<li class="{one.kind}"><div class="head">{head}</div>{body}</li>'
+
+    def _when(self, one: Message) -> str:
+        """Return the tokens, the cost and the time of a step, where known."""
+        tokens = wording.things(one.tokens, "token") if one.tokens else ""
+        at = "" if one.at_ms is None else f"{instant(one.at_ms):%H:%M:%S}"
+        known = " · ".join(filter(None, (tokens, escaped(self._cost(one)), at)))
+        return f'<span class="when">{known}</span>' if known else ""
 
     def _call(self, name: str) -> str:
         arm, tool = self._tools.get(name), self._look.types["tool"]
@@ -162,14 +177,6 @@ class _Drawing:
 
 def _folded(head: str, body: str) -> str:
     return f"<details><summary>{head}</summary>{body}</details>"
-
-
-def _when(one: Message) -> str:
-    """Return the tokens and the time of a step, where known."""
-    tokens = "" if one.tokens is None else wording.things(one.tokens, "token")
-    at = "" if one.at_ms is None else f"{instant(one.at_ms):%H:%M:%S}"
-    known = " · ".join(filter(None, (tokens, at)))
-    return f'<span class="when">{known}</span>' if known else ""
 
 
 def _worded(text: str, shape: Shape) -> str:

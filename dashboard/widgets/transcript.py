@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
 from core.flows.queries import RunStory
+from core.records.bill import bill_of
+from core.records.currency import PICO
 from core.records.transcript import Message
 from dashboard import queries, wording
 from dashboard.reading import reading
@@ -21,17 +23,27 @@ def conversation(story: RunStory, *, title: str = "Conversation") -> None:
     if one.messages is None:
         muted(how_to_keep(keeps=here.frame.settings.keep_texts, may_read=one.may_read))
     else:
-        st.html(transcript(one.messages, story.arms, here.tokens))
+        _steps(story, one.messages)
 
 
 def messages_of(story: RunStory) -> bool:
     """Draw the transcript of a run without a head; return whether there is one."""
-    here = reading()
     messages = queries.transcript(story.facts.uid).messages
     if messages:
         muted(transcript_note(messages))
-        st.html(transcript(messages, story.arms, here.tokens))
+        _steps(story, messages)
     return bool(messages)
+
+
+def _steps(story: RunStory, messages: Sequence[Message]) -> None:
+    """Draw the messages with their cost, at the prices of the run's time."""
+    here, run = reading(), story.facts
+
+    def cost(one: Message) -> str:
+        pico = bill_of(one.spent, run.model, run.at_ms, here.frame.settings.prices).pico
+        return "" if pico is None else wording.money(pico / PICO, here.frame.settings.currency)
+
+    st.html(transcript(messages, story.arms, here.tokens, cost=cost))
 
 
 def steps_of(*texts: Message, who: Mapping[str, str]) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace as replace_fields
 
 from core.doors.python import Learner
 from core.errors import ArmscopeError, NotFound
@@ -25,6 +26,7 @@ from core.flows.importing.files import import_in_steps
 from core.flows.learn import record
 from core.flows.maintenance import backup
 from core.formats import open_sources
+from core.records.bill import merged
 from core.records.transcript import MAX_TRANSCRIPT_CHARS
 from core.secrecy import secrets_in
 from tests.engine import content
@@ -67,6 +69,20 @@ def test_an_import_brings_messages_calls_and_results_in_order(tmp_path: Path) ->
     again = import_files(context, [put(tmp_path, of_claude(), "s.jsonl")])
     assert (again.updated, spoken(context, "1")) == (0, EXPECTED)
     assert queries.verify(context).clean
+
+
+def test_the_steps_spend_together_what_the_run_is_billed(tmp_path: Path) -> None:
+    context, session = keeping(tmp_path), Session().prompt("go")
+    for number in range(1, 4):
+        usage = {"input_tokens": number, "cache_read_input_tokens": 90, "output_tokens": 7 * number}
+        session.reply(text("Look"), use("Bash", f"t{number}", command="ls"), id=f"m{number}", usage=usage)
+    import_files(context, [put(tmp_path, session.bytes(), "s.jsonl")])
+    messages = queries.transcript(context, "1").messages or ()
+    assert [one.tokens for one in messages] == [0, 98, 0, 106, 0, 114, 0]
+    rows = [replace_fields(row, model=None) for one in messages for row in one.spent]
+    assert merged(rows) == merged(
+        replace_fields(row, model=None) for row in queries.run(context, "1").facts.bill
+    )
 
 
 def test_a_benchmark_record_brings_them_too(tmp_path: Path) -> None:
