@@ -597,18 +597,6 @@ class FeedDays:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DayCounts(_Columns):
-    """Pulls recorded on each day (days since 1970 UTC, ascending, no repeats), and how many arms were in a prompt.
-
-    ``pulls_micro`` is their exact sum in millionths, observations of weight below 1 included.
-    """
-
-    day: Ints
-    pulls_micro: Ints
-    arms_in_use: Ints
-
-
-@dataclass(frozen=True, kw_only=True)
 class EvaluationColumns:
     """Columns of evaluations in the order of arrival.
 

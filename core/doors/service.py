@@ -10,7 +10,6 @@ from core.doors.exchange import ENTRY_HERE
 from core.errors import Denied, InvalidInput
 from core.flows.context import Context, fresh_identity, fresh_seed, listed, unlimited, utc_now_ms
 from core.records.actor import Action, Actor
-from core.records.alike import alike
 from core.records.learner import Sticky
 from core.settings import DEFAULT_LEARNER, check_learner
 from core.store import fleet
@@ -80,8 +79,16 @@ class Service:
         return replace(context, may_be_empty=True).of_own_door()
 
     def _at(self, actor: Actor, learner: str, sticky: Sticky = "run") -> Context:
-        own = {"learner": learner, "actor": actor, "sticky": sticky}
-        return alike(Context, self, on_new_layers=self.new_layers, **own)
+        return Context(
+            store=self.store,
+            learner=learner,
+            actor=actor,
+            clock=self.clock,
+            entropy=self.entropy,
+            identity=self.identity,
+            on_new_layers=self.new_layers,
+            sticky=sticky,
+        )
 
     def _meant(self, actor: Actor, preferred: str) -> str:
         own = {grant.learner for grant in actor.grants}

@@ -20,7 +20,6 @@ from core.flows.learn import active_run_of
 from core.maths.credit import SHARING, credited
 from core.maths.evaluate import known_grade
 from core.records.actor import Actor
-from core.records.alike import alike
 from core.records.arm import MICRO
 from core.records.browser import named_browser
 from core.records.counts import number_in
@@ -211,14 +210,18 @@ def _judgements(
     runs = {about.run_no for about in placed if sharing and about.run_no and not about.arm_no}
     sharers = arms_of_runs(txn, runs, sharing) if runs else {}
     return [
-        alike(
-            Judgement,
-            order,
+        Judgement(
             layer_no=about.layer_no,
             execution_no=about.execution_no,
             run_no=about.run_no,
             run_revision=about.run_revision,
             arm_no=about.arm_no,
+            rater=order.rater,
+            model=order.model,
+            rubric=order.rubric,
+            outcome=order.outcome,
+            score=order.score,
+            feedback=order.feedback,
             mover=settings.graders,
             credit=_weighted(
                 settings,

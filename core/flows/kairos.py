@@ -19,7 +19,6 @@ from core.formats.kairos import ROOT, RewardInput, read_reward, refusal, reward_
 from core.formats.kairos_export import export_output, read_export
 from core.maths.evaluate import known_grade
 from core.records.actor import Actor
-from core.records.alike import alike
 from core.records.evaluation import EvaluationOrder
 from core.records.training import TrainingFormat, TrainingQuery
 from core.store.transaction import Transaction
@@ -74,11 +73,13 @@ def record_reward(context: Context, call: RewardInput) -> bytes:
 
 def _order(call: RewardInput) -> EvaluationOrder:
     try:
-        return alike(
-            EvaluationOrder,
-            call,
+        return EvaluationOrder(
+            outcome=call.outcome,
             layer=call.layer.uid,
             execution=call.layer.execution,
+            score=call.score,
+            feedback=call.feedback,
+            rater=call.rater,
             model=call.llm_model_id,
             rubric=call.rubric_version,
             create=True,

@@ -46,7 +46,7 @@ class EpisodeTotals:
 
     def succeeded(self, scale: Scale) -> bool:
         """Return whether the amount is strictly above the threshold; without any reward it is not."""
-        reached = self.base(scale)
+        reached = scale.reached(self.total, self.final)
         return reached is not None and reached > written(scale.threshold)
 
 

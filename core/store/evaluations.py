@@ -585,13 +585,19 @@ def answered(
     counted: tuple[CountedIn, ...] = (),
 ) -> EvaluationAnswer:
     """Return the answer for an evaluation with its grade."""
-    return alike(
-        EvaluationAnswer,
-        graded,
+    return EvaluationAnswer(
         id=f"evaluation-{added.number}",
         uri=subject.uri,
         outcome=outcome,
         score=score,
+        signed_score=graded.signed_score,
+        quality_bonus=graded.quality_bonus,
+        grader_kind=graded.grader_kind,
+        label=graded.label,
+        exportable_for_sft=graded.exportable_for_sft,
+        exportable_for_preference=graded.exportable_for_preference,
+        sft_blockers=graded.sft_blockers,
+        preference_blockers=graded.preference_blockers,
         supersedes=f"evaluation-{added.supersedes}" if added.supersedes else None,
         observation=f"reward-{min(added.observations)}" if added.observations else None,
         arms=len(added.observations),

@@ -16,7 +16,7 @@ from core.flows.context import Context
 from core.flows.learn import record_all
 from core.records.run_page import Cursor
 from core.records.run_query import RunFilter, View
-from core.store.reads import arm_columns, counts_by_day, totals, usage_columns
+from core.store.reads import arm_columns, totals, usage_columns
 from core.store.reads.run_pages import run_page
 from core.store.transaction import Snapshot
 from dashboard import pages
@@ -38,15 +38,10 @@ _ARMS: Final = (
     " ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no WHERE a.learner_id = 1 ORDER BY a.key"
 )
 _USAGE: Final = "SELECT * FROM usage_day WHERE learner_id = 1 ORDER BY day"
-_DAYS: Final = (
-    "SELECT day, sum(pulls), sum(part_micro), count(DISTINCT CASE WHEN inclusions > 0 THEN arm_no END) FROM arm_day"
-    " WHERE learner_id = 1 GROUP BY day"
-)
 _TOTALS: Final = "SELECT outcome, sum(n), sum(tokens) FROM usage_day WHERE learner_id = 1 GROUP BY outcome"
 _READS: Final[tuple[tuple[str, _Read, str], ...]] = (
     ("arms", arm_columns, _ARMS),
     ("usage", usage_columns, _USAGE),
-    ("counts by day", counts_by_day, _DAYS),
     ("totals", totals, _TOTALS),
 )
 _Base = tuple[str, str, float | None]

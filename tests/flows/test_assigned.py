@@ -124,15 +124,12 @@ def of_saving(context: Context) -> dict[str, object]:
     """Return all that doors say of savings."""
     saved: Savings = queries.savings(context)
     first = queries.overview(context)
-    of_coin = {
-        one.name: one for one in first.figures if one.name in {"tokens_per_selected_run", "saved_percent"}
-    }
-    compared = (first.savings, first.money, first.tokens_per_selected_run, of_coin)
-    days = (first.series.saved_percent, first.series.tokens_per_selected_run)
+    compared = (first.savings, first.money)
+    day = saved.over_time.saved_percent
     return {
         "savings": exact(saved),
         "overview": exact(compared),
-        "days": [dict.fromkeys(f"{one:.12g}" for one in day[~np.isnan(day)].tolist()) for day in days],
+        "days": dict.fromkeys(f"{one:.12g}" for one in day[~np.isnan(day)].tolist()),
         "status": exact(queries.status(context).baseline),
         "document": exact(Methods.savings.plain(context, saved)),
         "facts": [one for one in saved.facts if one[0] != "experiments"],

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.learn import record_all
@@ -44,18 +42,11 @@ def test_nobody_waits_for_runs_of_a_demo_or_before_the_first(context: Context, t
     assert silent(demo, after_days=900) == []
 
 
-def test_where_nothing_is_chosen_tokens_and_calls_a_run_are_shown(context: Context) -> None:
+def test_runs_without_a_choice_miss_no_baseline(context: Context) -> None:
     runs = [a_run(f"r{n}", calls="ab"[: 1 + n % 2], tokens=100 + 100 * n, at_ms=START_MS) for n in range(4)]
     record_all(context, [*runs, a_run("other", calls="abc", tokens=9, model="large")])
     seen = queries.overview(context)
-    told = {figure.name: figure.value for figure in seen.figures}
-    assert told["tokens_per_run"] == pytest.approx((100 + 200 + 300 + 400 + 9) / 5)
-    assert told["calls_per_run"] == pytest.approx(9 / 5)
-    assert {"saved_percent", "tokens_per_selected_run"}.isdisjoint(told)
     assert "no_baseline_runs" not in {item.kind for item in seen.attention}
-    large = queries.overview(context, View(models=("large",)))
-    assert {figure.name: figure.value for figure in large.figures}["calls_per_run"] == 3
     record_all(context, [a_run("chosen", run_class="selected")])
     seen = queries.overview(context)
-    assert [figure.name for figure in seen.figures][3:] == ["tokens_per_selected_run", "saved_percent"]
     assert ("no_baseline_runs", 6) in {(item.kind, item.count) for item in seen.attention}

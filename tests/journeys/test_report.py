@@ -64,7 +64,7 @@ def test_it_opens_without_a_network(chromium: Browser, file: Path, reader: Reade
     page.emulate_media(media=reader.media, color_scheme=reader.scheme)
     page.goto(file.as_uri())
     shown = page.evaluate(_SHOWN)
-    assert len(shown) == (7 if reader.media == "print" else 2), "all folds are open on paper"
+    assert len(shown) == (6 if reader.media == "print" else 2), "all folds are open on paper"
     assert all(one == [reader.device, True] for one in shown)
     assert page.evaluate("document.documentElement.scrollWidth") <= reader.width
     assert page.evaluate(_GROUND) == reader.ground

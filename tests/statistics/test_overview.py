@@ -5,8 +5,8 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from core.columns import UNKNOWN, ArmColumns, DayCounts
-from core.maths.statistics.overview import AttentionKind, FigureName, KeyFigure, Overview, overview
+from core.columns import UNKNOWN, ArmColumns
+from core.maths.statistics.overview import AttentionKind, Overview, overview
 from core.maths.statistics.savings import savings
 from core.maths.statistics.summary import summarise
 from core.records.learner import LearnerSettings
@@ -22,7 +22,6 @@ def overview_of(
     runs: list[Counted],
     columns: ArmColumns | None = None,
     settings: LearnerSettings | None = None,
-    pulls: DayCounts | None = None,
     recent: list[int] | None = None,
 ) -> Overview:
     heeded = LearnerSettings() if settings is None else settings
@@ -30,21 +29,11 @@ def overview_of(
     usage = usage_of(runs)
     saved = savings(usage, baseline_rate=heeded.baseline_rate, n_arms=len(held))
     included = None if recent is None else np.array(recent, dtype=np.int64)
-    return overview(
-        held, summarise(held), usage, saved, heeded, counts_by_day=pulls, recent_inclusions=included
-    )
-
-
-def daily(n_days: int) -> list[Counted]:
-    return [Counted(hour=HOUR + 24 * day, tokens=1_000 + day) for day in range(n_days)]
+    return overview(held, summarise(held), usage, saved, heeded, recent_inclusions=included)
 
 
 def kinds(page: Overview) -> list[tuple[str, str, int]]:
     return [(item.kind, item.severity, item.count) for item in page.attention]
-
-
-def figure(page: Overview, name: FigureName) -> KeyFigure:
-    return next(one for one in page.figures if one.name == name)
 
 
 def many(counts: list[tuple[int, int]], last_at_ms: list[int] | None = None) -> ArmColumns:
@@ -59,58 +48,7 @@ def many(counts: list[tuple[int, int]], last_at_ms: list[int] | None = None) -> 
 def test_an_empty_learner_needs_no_look() -> None:
     page = overview_of([])
     assert (page.n_runs, page.n_arms, page.n_pulls, page.data_end_ms) == (0, 0, 0, None)
-    assert page.tokens_per_selected_run is None
     assert (page.top, page.bottom, page.attention) == ((), (), ())
-    assert len(page.series.day) == 0
-    assert [one.name for one in page.figures] == [
-        *("runs", "arms_in_use", "pulls", "tokens_per_run", "calls_per_run")
-    ]
-
-
-def test_days_without_runs_are_zero_and_unknown_is_not() -> None:
-    runs = [
-        Counted(hour=HOUR),
-        Counted(hour=HOUR + 71, run_class="baseline", tokens=None),
-        Counted(hour=UNKNOWN),
-    ]
-    counts = DayCounts(
-        day=np.array([DAY - 1, DAY + 2]),
-        pulls_micro=np.array([9_000_000, 4_333_333]),
-        arms_in_use=np.array([3, 2]),
-    )
-    page = overview_of(runs, pulls=counts)
-    assert page.n_runs == 3
-    assert page.series.day.tolist() == [DAY, DAY + 1, DAY + 2]
-    assert page.series.runs.tolist() == [1, 0, 1]
-    assert page.series.selected_runs.tolist() == [1, 0, 0]
-    assert page.series.baseline_runs.tolist() == [0, 0, 1]
-    assert page.series.tokens_per_selected_run[0] == 1_000
-    assert np.isnan(page.series.tokens_per_selected_run[1:]).all()
-    assert page.series.pulls_micro is not None
-    assert page.series.pulls_micro.tolist() == [0, 0, 4_333_333]
-    assert figure(page, "pulls").last_week == 4
-    assert page.series.arms_in_use is not None
-    assert page.series.arms_in_use.tolist() == [0, 0, 2]
-    assert figure(page, "arms_in_use").last_week == 2
-    assert overview_of(runs).series.pulls_micro is None
-
-
-def test_weeks_are_compared_only_when_there_are_two() -> None:
-    page = overview_of(daily(14))
-    assert (figure(page, "runs").last_week, figure(page, "runs").week_before) == (7, 7)
-    tokens = figure(page, "tokens_per_selected_run")
-    assert (tokens.last_week, tokens.week_before, tokens.change) == (1_010, 1_003, 7)
-    short = figure(overview_of(daily(13)), "runs")
-    assert (short.last_week, short.week_before, short.change) == (7, None, None)
-    assert figure(page, "pulls").last_week is None
-
-
-def test_savings_of_a_week_come_from_that_week_alone() -> None:
-    runs = daily(7) + [Counted(run_class="baseline", hour=HOUR + 24 * day, tokens=4_000) for day in range(14)]
-    runs += [Counted(hour=HOUR + 24 * day, tokens=2_000) for day in range(7, 14)]
-    saved = figure(overview_of(runs), "saved_percent")
-    assert saved.last_week == pytest.approx(50)
-    assert saved.week_before == pytest.approx(100 * (1 - 1_003 / 4_000))
 
 
 def test_best_and_worst_arms_share_none_and_sections_are_not_ranked() -> None:

@@ -859,7 +859,6 @@ def by_their_own(context: Context) -> None:
             reads.session_runs(snapshot, n_runs)
             reads.session_runs(snapshot, n_runs, **span)
             reads.session_runs(snapshot, n_runs, until_ms=span["until_ms"])
-        reads.calls_per_run(snapshot, VIEWS[-1])
         last_run_no(snapshot)
         budgets_used(snapshot, 0)
         counted(snapshot)

@@ -11,7 +11,7 @@ from typing import Final, cast
 import msgspec
 import numpy as np
 
-from core.columns import Bools, FeedDays, Ints
+from core.columns import FeedDays
 from core.flows.context import Context
 from core.flows.queries.belief import Belief, belief_in
 from core.flows.queries.environments import paid_wrong
@@ -86,23 +86,19 @@ def overview(context: Context, view: View = View()) -> overview_of.Overview:  # 
 
 def overview_in(context: Context, snapshot: Snapshot, view: View) -> overview_of.Overview:
     """Return the figures of the first page as of a snapshot."""
-    (beliefs, lately, manual), used, pulls, happened = snapshot.together(
+    (beliefs, lately, manual), used, happened = snapshot.together(
         lambda: _belief_and_recent(snapshot, view),
         lambda: used_in(snapshot, view),
-        lambda: reads.counts_by_day(snapshot),
         lambda: _happened(context, snapshot, view),
     )
     saved = savings_in(snapshot, used, len(beliefs.columns))
-    was_chosen = saved.overall.baseline.n_runs + saved.overall.selected.n_runs > 0
     return overview_of.overview(
         beliefs.columns,
         beliefs.summary,
         used.usage,
         saved,
         snapshot.settings,
-        counts_by_day=pulls.where(_days_in(pulls.day, view)),
         recent_inclusions=lately.inclusions[_places(lately, beliefs.columns.keys)],
-        calls_per_run=None if was_chosen else reads.calls_per_run(snapshot, view),
         happened=replace(
             happened,
             changes=lately.changes,
@@ -215,15 +211,6 @@ def _passive_since(snapshot: Snapshot) -> int | None:
         return None
     rows = reads.setting_rows(snapshot, _SETTINGS)
     return next((row.at_ms for row in rows if row.name == "phase" and not row.undone), None)
-
-
-def _days_in(days: Ints, view: View) -> Bools:
-    matches = np.ones(len(days), dtype=np.bool_)
-    if view.since_ms is not None:
-        matches &= days >= view.since_ms // DAY_MS
-    if view.until_ms is not None:
-        matches &= days * DAY_MS < view.until_ms
-    return matches
 
 
 def alarms(context: Context) -> tuple[Alarm, ...]:

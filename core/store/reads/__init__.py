@@ -71,8 +71,6 @@ from core.store.reads.usage import (
     REWARDS_READ,
     Totals,
     assigned_runs,
-    calls_per_run,
-    counts_by_day,
     inclusions_between,
     last_run_ms,
     last_run_no,

@@ -9,10 +9,9 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from core.columns import ASSIGNED, UNKNOWN, DayCounts, Ints, MixDays, UsageColumns, ints
+from core.columns import ASSIGNED, UNKNOWN, Ints, MixDays, UsageColumns, ints
 from core.records.arm import MICRO
 from core.records.evidence import INCLUDED, OBSERVATION
-from core.records.run_query import View
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.compacted import compacted_ends
 from core.store.engine.dialect import ACTIVE, BY_RUN
@@ -58,7 +57,6 @@ _MIX: Final = (
     " AND {at} >= ? AND {at} < ? GROUP BY 1, 2, 3 HAVING sum(n) > 0"
 )
 
-CALLS_READ: Final = 20_000
 """No rollup keeps calls: so many runs are read for their mean, the newest."""
 
 Reader = Literal["present", "earlier", "replaced", "no_arm", "no_run", "no_observation"]
@@ -283,19 +281,6 @@ def mix_days(snapshot: Snapshot, since_day: int, until_ms: int | None = None) ->
     return MixDays(day=ints(day), model=tuple(model), channel=tuple(channel), n=ints(n))
 
 
-def counts_by_day(snapshot: Snapshot) -> DayCounts:
-    """Days since 1970 on which arms were in a prompt or pulled, in any epoch: how many were in, and the pulls."""
-    columns = snapshot.connection.columns(
-        f"SELECT day, sum(pulls) * {MICRO} + sum(part_micro),"
-        " count(DISTINCT CASE WHEN inclusions > 0 THEN arm_no END) FROM arm_day"
-        " WHERE learner_id = ? AND day >= 0"
-        " GROUP BY day HAVING sum(pulls) + sum(part_micro) > 0 OR sum(inclusions) > 0 ORDER BY day",
-        [snapshot.learner_id],
-    )
-    day, pulls_micro, in_use = map(ints, columns)
-    return DayCounts(day=day, pulls_micro=pulls_micro, arms_in_use=in_use)
-
-
 def inclusions_between(snapshot: Snapshot, since_ms: int, until_ms: int) -> dict[str, int]:
     """Return how often each arm was in a prompt, from the hour of one time to the hour of another (exclusive)."""
     return dict(
@@ -306,26 +291,6 @@ def inclusions_between(snapshot: Snapshot, since_ms: int, until_ms: int) -> dict
             [since_ms // HOUR_MS, until_ms // HOUR_MS, snapshot.learner_id],
         )
     )
-
-
-def calls_per_run(snapshot: Snapshot, view: View) -> float | None:
-    """Mean number of tool calls of the newest runs of a view; None where there is none."""
-    where, values = "", [snapshot.learner_id, snapshot.revision]
-    for bound, at_ms in ((">=", view.since_ms), ("<", view.until_ms)):
-        if at_ms is not None:
-            where += f" AND at_ms {bound} ?"
-            values.append(at_ms)
-    chosen: list[str | int] = [*values]
-    for column, names in (("model", view.models), ("channel", view.channels)):
-        if names:
-            where += f" AND coalesce({column}, '') IN ({','.join('?' * len(names))})"
-            chosen += names
-    row = snapshot.connection.row(
-        "SELECT count(*), sum(n_calls) FROM (SELECT n_calls FROM run WHERE learner_id = ? AND revision <= ?"
-        f" AND {ACTIVE} AND outcome <> 'empty'{where} ORDER BY at_ms DESC NULLS LAST LIMIT ?) AS newest",
-        [*chosen, CALLS_READ],
-    )
-    return None if row is None or not row[0] else row[1] / row[0]
 
 
 class Counted(NamedTuple):

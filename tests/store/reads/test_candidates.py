@@ -138,14 +138,6 @@ def test_the_last_point_of_a_path_is_the_arm_as_it_is(lively: Snapshot) -> None:
             assert getattr(path, name)[present].sum() == getattr(columns, name)[place]
 
 
-def test_all_paths_together_are_the_days(lively: Snapshot) -> None:
-    by_day = reads.counts_by_day(lively)
-    paths = [reads.arm_path(lively, key) for key in reads.arm_columns(lively).keys]
-    for day, pulls_micro, in_use in zip(by_day.day, by_day.pulls_micro, by_day.arms_in_use, strict=True):
-        assert sum(path.pulls_micro[path.day == day].sum() for path in paths) == pulls_micro
-        assert sum(path.inclusions[path.day == day].sum() > 0 for path in paths) == in_use
-
-
 def test_a_path_is_ordered_by_epoch_and_day_and_knows_what_has_no_time(context: Context) -> None:
     for number, at_ms in enumerate((START_MS + 48 * HOUR_MS, None, START_MS, START_MS + HOUR_MS)):
         record(context, a_run(f"before-{number}", at_ms=at_ms, calls="a"))
