@@ -10,6 +10,7 @@ from dashboard.figures.worth import Worth, worth
 from dashboard.pages import STEPS
 from dashboard.reading import pictured_once, reading
 from dashboard.sentences import overview as sentences
+from dashboard.sentences import trials as trial_sentences
 from dashboard.widgets import experiments, trials
 from dashboard.widgets.evidence import exclusion
 from dashboard.widgets.fields import in_use, lazy_popover
@@ -26,15 +27,16 @@ def page() -> None:
     if overview.n_arms == 0 and (stored is None or here.frame.n_arms):
         no_arms("The overview")
         return
-    rows = trials.worth_rows()
+    rows, n_harmful = trials.worth_rows(), len(trial_sentences.harming(trials.used()))
     if stored is not None and sentences.is_imported(overview):
         carried.first(stored)
     else:
-        sentence(sentences.overview(overview, queries.savings(), rows), here.tokens)
+        first = sentences.overview(overview, queries.savings(), rows, n_harmful=n_harmful)
+        sentence(first, here.tokens)
         muted(sentences.MEANT)
         compacted(None, here.frame.unpriced)
     if overview.n_arms > 0:
-        _known(overview, rows)
+        _known(overview, rows, n_harmful)
     if stored is not None and not sentences.is_imported(overview):
         with panel("What agents carry"):
             carried.table(stored)
@@ -45,10 +47,10 @@ def page() -> None:
         experiments.play_on()
 
 
-def _known(overview: Overview, rows: tuple[Worth, ...]) -> None:
+def _known(overview: Overview, rows: tuple[Worth, ...], n_harmful: int) -> None:
     if not sentences.is_imported(overview):
         with panel("The three states"):
-            attention.states(overview)
+            attention.states(overview, n_harmful=n_harmful)
     st.space("xsmall")
     left, right = st.columns([7, 5], gap="large")
     with left, panel("Tokens and use"):
@@ -56,7 +58,8 @@ def _known(overview: Overview, rows: tuple[Worth, ...]) -> None:
     with right, panel("Needs attention"):
         attention.head()
         trials.used_and_harming(experiments_too=False)
-        attention.rows(overview)
+        if overview.attention or not n_harmful:
+            attention.rows(overview)
     with st.expander("What changed", in_use(changes.KIND, unused="all")), panel("What changed"):
         changes.head()
         changes.rows()

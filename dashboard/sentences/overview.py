@@ -27,9 +27,12 @@ MEANT: Final = Words(
 PROVEN: Final = Words("Proven: even the cautious estimate is above zero.")
 
 
-def overview(summary: Overview, saved: Savings, rows: Sequence[Worth] = ()) -> Sentence:
+def overview(
+    summary: Overview, saved: Savings, rows: Sequence[Worth] = (), *, n_harmful: int = 0
+) -> Sentence:
     """Return the first sentence, which the data choose, and how much needs attention."""
-    return composed(*_first(summary, saved, rows), " ", needs(len(summary.attention)))
+    need = needs(len(summary.attention), n_harmful=n_harmful)
+    return composed(*_first(summary, saved, rows), " ", need)
 
 
 def titles(summary: Overview, saved: Savings, rows: Sequence[Worth], n_harmful: int) -> tuple[Sentence, ...]:
@@ -90,9 +93,11 @@ class State:
     note: Markdown
 
 
-def states(summary: Overview, saved: Savings, now_ms: int) -> tuple[State, State, State]:
-    """Return the states of cost, outcome and health."""
-    return _cost(saved, now_ms), _outcome(saved), _health(summary)
+def states(
+    summary: Overview, saved: Savings, now_ms: int, *, n_harmful: int = 0
+) -> tuple[State, State, State]:
+    """Return the states of cost, outcome and health; ``n_harmful`` arms harm by a trial."""
+    return _cost(saved, now_ms), _outcome(saved), _health(summary, n_harmful)
 
 
 def _cost(saved: Savings, now_ms: int) -> State:
@@ -126,16 +131,12 @@ def _outcome(saved: Savings) -> State:
     return State(Words("Outcome"), mark, word, failed.claim)
 
 
-def _health(summary: Overview) -> State:
+def _health(summary: Overview, n_harmful: int) -> State:
     severities = [one.severity for one in summary.attention]
     n_critical, n_warnings = severities.count("critical"), severities.count("warning")
-    if n_critical:
-        return State(
-            Words("Health"),
-            "bad",
-            Words("repair it"),
-            Words(f"{wording.things(n_critical, 'critical finding')}."),
-        )
+    counted = ((n_critical, "critical finding"), (n_harmful, "harmful arm"))
+    if grave := " and ".join(wording.things(n, one) for n, one in counted if n):
+        return State(Words("Health"), "bad", Words("repair it"), Words(f"{grave}."))
     if n_warnings:
         return State(
             Words("Health"), "open", Words("take a look"), Words(f"{wording.things(n_warnings, 'warning')}.")
@@ -153,7 +154,7 @@ def _first(summary: Overview, saved: Savings, rows: Sequence[Worth]) -> Sentence
     arms = Phrase(f"{wording.count(len(going))} of {wording.things(summary.n_arms, 'arm')}")
     are = "are" if len(going) > 1 else "is"
     least = min(going, key=lambda row: row.uses)
-    cost = f"{wording.things(sum(known), 'token')} of each prompt"
+    cost = f"{wording.things(sum(known), 'token')} where all are in the prompt"
     name = wording.literal(wording.short_name(least.key))
     rest = cost if known else f"{name} in {wording.count(least.uses)} of 100 runs"
     return composed(f"In {runs} ", arms, f" {are} carried and hardly used: {rest}.")

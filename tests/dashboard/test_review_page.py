@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -157,7 +158,9 @@ def test_the_title_counts_one_s_own_and_levels_show_no_score(open_page: Open, co
     levels = next(one for one in page.button_group if (one.key or "").startswith("review level "))
     assert levels.options[0].startswith("1 ")
     assert not [label for label in levels.options if "failure" in label or "0." in label]
-    page = press(level(page, 3), "Submit and next")
+    page = level(page, 3)
+    assert [text for text in texts(page) if re.match(r"\*\*[A-Z][^:*]+: success 0\.7\*\*", text)]
+    page = press(page, "Submit and next")
     assert page.title[0].value.endswith(" by you.")
     assert "1 of 5" in page.title[0].value
     assert is_said(page, "0 of 5 done")

@@ -92,6 +92,11 @@ def test_the_overview_names_an_arm_that_is_used_often_and_harms(open_page: Open,
     for name in ("overview", "posteriors"):
         claims = [text for text in texts(open_page(name)) if "used often" in text]
         assert len(claims) == len(expected)
+    page = open_page("overview")
+    assert ("harmful arm" in page.title[0].value) == bool(expected)
+    (health,) = [text for text in texts(page) if text.startswith("Health: ")]
+    assert (f"{len(expected)} harmful arm" in health) == bool(expected)
+    assert "Nothing needs" not in "\n".join(texts(page))
 
 
 def test_each_left_out_arm_is_chosen_by_its_own_effect(open_page: Open, context: Context) -> None:

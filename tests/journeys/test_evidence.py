@@ -99,6 +99,7 @@ def test_every_finding_of_the_demo_leads_to_its_act_and_back(
     visit = come(demo, width=width, dark=dark).open("overview", **learner)
     for claim, act in _ACTS.items():
         visit.page.get_by_text("with the evidence").click()
+        visit.settle()
         row = visit.page.locator("[class*=st-key-finding-]").filter(has_text=claim)
         row.get_by_role("link", name="See the evidence").click()
         visit.page.wait_for_url("**/evidence*")

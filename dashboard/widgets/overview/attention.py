@@ -75,12 +75,11 @@ def finding_address(item: Attention) -> dict[str, str | list[str]]:
     return {address.FINDING: item.kind, address.FINDING_OF: list(item.about[:1])}
 
 
-def states(overview: Overview) -> None:
+def states(overview: Overview, *, n_harmful: int) -> None:
     """Draw cost, outcome and health with shape, word and a line; without an interval what is missing."""
     here, saved = reading(), queries.savings()
-    for place, one in zip(
-        st.columns(3, gap="small"), sentences.states(overview, saved, here.pages.clock()), strict=True
-    ):
+    shown = sentences.states(overview, saved, here.pages.clock(), n_harmful=n_harmful)
+    for place, one in zip(st.columns(3, gap="small"), shown, strict=True):
         colour = here.tokens.states[one.mark]
         word = f':color[{_SHAPES[one.mark]} {one.word}]{{foreground="{colour}"}}'
         place.markdown(f"{one.of}: **{word}**  \n{small(one.note)}")

@@ -168,9 +168,10 @@ def _comes_to(item: ReviewItem, draft: Draft) -> None:
         thresholds=thresholds,
     )
     lines = sentences.grade_lines(graded, draft.score, thresholds)
-    level = "" if draft.level is None else f"{wording.plain(item.levels[draft.level - 1].words)}: "
-    words = f"**{wording.literal(level)}{sentences.judged(draft.outcome, draft.score)}**"
-    paragraphs("  \n".join((words, *lines)), small(_moves(item, draft.outcome, draft.score)))
+    words: Markdown = sentences.judged(draft.outcome, draft.score)
+    if draft.level is not None:
+        words = f"{wording.literal(item.levels[draft.level - 1].words)}: {words}"
+    paragraphs("  \n".join((f"**{words}**", *lines)), small(_moves(item, draft.outcome, draft.score)))
 
 
 def _moves(item: ReviewItem, outcome: EvaluationOutcome, score: float) -> Markdown:
