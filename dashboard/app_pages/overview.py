@@ -16,7 +16,17 @@ from dashboard.widgets.evidence import exclusion
 from dashboard.widgets.fields import in_use, lazy_popover
 from dashboard.widgets.opening import arm_chart
 from dashboard.widgets.overview import attention, carried, changes
-from dashboard.widgets.parts import compacted, link, muted, no_arms, panel, section, sentence
+from dashboard.widgets.parts import (
+    compacted,
+    link,
+    muted,
+    no_arms,
+    panel,
+    paragraphs,
+    section,
+    sentence,
+    small,
+)
 from dashboard.wording import Words
 
 
@@ -57,9 +67,7 @@ def _known(overview: Overview, rows: tuple[Worth, ...], n_harmful: int) -> None:
         _picture(overview, rows)
     with right, panel("Needs attention"):
         attention.head()
-        trials.used_and_harming(experiments_too=False)
-        if overview.attention or not n_harmful:
-            attention.rows(overview)
+        attention.rows(overview, n_harmful=n_harmful)
     with st.expander("What changed", in_use(changes.KIND, unused="all")), panel("What changed"):
         changes.head()
         changes.rows()
@@ -67,13 +75,20 @@ def _known(overview: Overview, rows: tuple[Worth, ...], n_harmful: int) -> None:
 
 def _picture(overview: Overview, rows: tuple[Worth, ...]) -> None:
     here = reading()
+    if not rows:
+        section("What the arms cost, and how often they are used")
+        paragraphs(
+            sentences.by_calls(queries.judgements()),
+            small(sentences.pictured(rows, overview.n_arms)),
+        )
+        return
     figure = pictured_once("worth", lambda: worth(rows, here.tokens, compact=here.compact))
     section("What the arms cost, and how often they are used", table=figure.table, key="worth")
     if sentences.is_imported(overview):
-        muted(sentences.pictured(rows, overview.n_arms))
+        paragraphs(sentences.most_wasted(rows), small(sentences.pictured(rows, overview.n_arms)))
     else:
         claim, rest = sentences.may_go(rows)
-        st.markdown(f"**{claim}**{rest}" if claim else "")
+        paragraphs(f"**{claim}**{rest}" if claim else "", sentences.most_wasted(rows))
     going = tuple(row.key for row in rows if row.may_go)
     if going:
         behind = lazy_popover(Words("Exclude these"), key="exclude these", type="secondary")

@@ -53,6 +53,7 @@ def _saved(overview: Overview) -> None:
     else:
         _picture("saving", lambda: saving(shown, here.tokens, compact=here.compact))
         facts = (
+            money_sentences.per_run(saved),
             money_sentences.month(saved, here.pages.clock()),
             achieved.success_rates(saved.outcome),
             gain_sentences.failures(overview.savings).words,
@@ -65,8 +66,9 @@ def _cost(overview: Overview, rows: tuple[Worth, ...]) -> None:
     here = reading()
     if rows:
         _picture("worth", lambda: worth(rows, here.tokens, compact=here.compact))
+    paragraphs(sentences.most_wasted(rows))
     if sentences.is_imported(overview):
-        muted(sentences.pictured(rows, overview.n_arms))
+        paragraphs(sentences.pictured(rows, overview.n_arms))
 
 
 def _decide(overview: Overview, harming: tuple[Markdown, ...]) -> None:

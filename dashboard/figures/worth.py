@@ -39,17 +39,27 @@ _COLUMN: Final = 0.25
 class Worth:
     """An arm: its uses in 100 runs, its tokens, and the uses at which it breaks even. None = unknown.
 
-    ``verdict`` is *helps* or *harms* by a trial or an experiment, else ''.
+    ``n`` observed runs used it, and had it. ``verdict`` is *helps* or *harms* by a trial or an experiment, else ''.
     """
 
     key: str
     type: ArmType
-    uses: float
+    n: tuple[int, int]
     tokens: int | None
     break_even: float | None
     may_go: bool
     chance: float | None
     verdict: str = ""
+
+    @property
+    def uses(self) -> float:
+        """Uses in 100 runs."""
+        return 100 * self.n[0] / self.n[1]
+
+    @property
+    def wasted(self) -> int:
+        """Tokens in the runs that did not use it, or these runs where its tokens are unknown."""
+        return (1 if self.tokens is None else self.tokens) * (self.n[1] - self.n[0])
 
 
 def worths(
@@ -64,7 +74,7 @@ def worths(
         Worth(
             key=one.arm,
             type=wording.type_of(one.arm),
-            uses=100 * one.n_referenced / one.n_observed,
+            n=(one.n_referenced, one.n_observed),
             tokens=costs[one.arm] if costs.get(one.arm, -1) >= 0 else None,
             break_even=None if one.break_even is None else 100 * one.break_even,
             may_go=one.name in MAY_GO,
@@ -95,7 +105,7 @@ def worth(rows: Sequence[Worth], look: Tokens, *, compact: bool = False) -> Char
         margin=(34, 8, 16, 58),
         xaxis=theme.axis(
             look,
-            title=f"tokens in a prompt<br>{_legend(rows, look)}",
+            title=f"tokens in a prompt<br>{_legend(rows, look, compact=compact)}",
             range=[left, high + (_MARGIN if compact else _ROOM)],
             **theme.ticks(*shown),
         ),
@@ -168,11 +178,12 @@ def _ticks(low: float, high: float, *, has_unknown: bool) -> tuple[list[float], 
     )
 
 
-def _legend(rows: Sequence[Worth], look: Tokens) -> str:
+def _legend(rows: Sequence[Worth], look: Tokens, *, compact: bool) -> str:
     """Return the marks of the types, and what their colour means."""
     kinds = [kind for kind in ARM_TYPES if any(row.type == kind for row in rows)]
     marks = " ".join(f"{look.types[kind].glyph} {kind}" for kind in kinds)
-    return f"{marks} · in colour: may go out" if any(row.may_go for row in rows) else marks
+    words = f"in colour: may go out{'' if compact else ' · in grey: kept, or too early to tell'}"
+    return f"{marks} · {words}" if any(row.may_go for row in rows) else marks
 
 
 def _words(rows: Sequence[Worth], look: Tokens) -> list[dict[str, Any]]:
@@ -190,7 +201,7 @@ def _names(rows: Sequence[Worth], at: Sequence[float], look: Tokens) -> list[dic
     """Return the names of the arms that help or harm, and of those that may go out and have most tokens."""
     own: list[tuple[float, Worth]] = []
     for x, row in sorted(zip(at, rows, strict=True), key=lambda pair: not pair[1].verdict):
-        is_due = row.verdict or (row.may_go and len(own) < _NAMED)
+        is_due = row.verdict or (row.may_go and len(own) < _NAMED and not _is_covered(x, row, at, rows))
         if is_due and all(abs(row.uses - one.uses) > _APART or abs(x - other) > _WIDE for other, one in own):
             own.append((x, row))
     return [
@@ -206,6 +217,14 @@ def _names(rows: Sequence[Worth], at: Sequence[float], look: Tokens) -> list[dic
         )
         for x, row in own
     ]
+
+
+def _is_covered(x: float, row: Worth, at: Sequence[float], rows: Sequence[Worth]) -> bool:
+    """Return whether the name of an arm would lie over the mark of another one."""
+    return any(
+        0 < other - x < _ROOM and abs(one.uses - row.uses) < _APART / 2
+        for other, one in zip(at, rows, strict=True)
+    )
 
 
 def _name(row: Worth) -> str:
@@ -229,6 +248,7 @@ def _table(rows: Sequence[Worth]) -> dict[str, list[str | int | float]]:
         "arm": [wording.plain(row.key) for row in rows],
         "tokens": [missing if row.tokens is None else wording.count(row.tokens) for row in rows],
         "used in 100 runs": [wording.count(row.uses) for row in rows],
+        "runs": [f"{wording.count(row.n[0])} of {wording.count(row.n[1])}" for row in rows],
         "breaks even at": [
             missing if row.break_even is None else wording.count(row.break_even) for row in rows
         ],

@@ -37,12 +37,16 @@ def success(outcome: Outcomes) -> Words:
 
 
 def success_rates(outcome: Outcomes) -> Markdown:
-    """Return the success of both groups; empty where one of them is unknown."""
+    """Return the success of both groups, and what stays possible; empty where one of them is unknown."""
     baseline, selected = outcome.means
     if baseline is None or selected is None:
         return Words("")
-    others = wording.percent(baseline)
-    return f"**Success**: {wording.percent(selected)} in runs with chosen arms, {others} in the others."
+    others = f"{wording.percent(baseline)} in the others."
+    rates = f"**Success**: {wording.percent(selected)} in runs with chosen arms, {others}"
+    low = outcome.difference.lower
+    if outcome.word != "open" or low is None or low >= 0:
+        return rates
+    return f"{rates} Too little is known to rule out {_most(-low)} less."
 
 
 def with_success(sentence: Sentence, outcome: Outcomes) -> Sentence:
@@ -287,8 +291,12 @@ def at_most(points: float | None) -> Words:
     >>> at_most(12.31), at_most(-0.4)
     ('at most 12.4 points', 'at most 0.0 points')
     """
+    return f"at most {_most(points)}"
+
+
+def _most(points: float | None) -> Words:
     _, high = wording.outwards(0.0, max(points or 0.0, 0.0), 1)
-    return f"at most {high:.1f} points"
+    return Words(f"{high:.1f} points")
 
 
 def tenths(low: float, high: float) -> Words:

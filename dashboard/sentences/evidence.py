@@ -103,6 +103,9 @@ def repair_effect(preview: RepairPreview, *, starts_then: bool) -> Markdown:
     corrected = f" {rest} that people corrected stay{'s' if preview.n_corrected == 1 else ''}." * bool(
         preview.n_corrected
     )
+    n_light = preview.n - sum(one.n_earlier + one.now.pulls - one.after.pulls for one in preview.arms)
+    if n_light > 0:
+        corrected = f" {wording.count(n_light)} of them weigh less than a pull.{corrected}"
     if starts_then:
         n = wording.things(preview.n, "earlier automatic observation")
         return Markdown(f"{n} would count no more, all later ones stay.{corrected} You can undo it.")

@@ -43,6 +43,19 @@ def month(saved: Savings, now_ms: int, *, latest: bool = False) -> Markdown:
     return f"{words} {wording.month(before.start_hour * HOUR_MS)}: {wording.literal(_of_month(before, currency))}."
 
 
+def per_run(saved: Savings) -> Markdown:
+    """Return what a selected run takes, and a baseline run: money where bills are known, and tokens."""
+    takes: list[str] = [f"{wording.count(mean)} tokens" for mean in saved.overall.columns.tokens]
+    money = saved.money
+    if money is not None and money.is_known:
+        means = (money.baseline_mean or 0.0, money.selected_mean or 0.0)
+        takes = [
+            f"{wording.money(mean, money.currency)} and {of}" for mean, of in zip(means, takes, strict=True)
+        ]
+    baseline, selected = map(wording.literal, takes)
+    return f"**A mean run**: {selected} with chosen arms, {baseline} in the others."
+
+
 def months_table(saved: Savings) -> dict[str, list[str]]:
     """Return each month: the means of a run, times its selected runs is what was saved; the last row adds them up.
 

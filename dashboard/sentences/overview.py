@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
 from core.maths.statistics.overview import ArmEvidence, Attention, Overview
 from core.maths.statistics.savings import Savings
 from core.records.evaluation_page import Grader
-from core.records.judgement import ENOUGH_PULLS
+from core.records.judgement import ENOUGH_PULLS, Judgement
 from core.records.savings_words import loss_words, part_of
 from dashboard import wording
 from dashboard.figures.theme import StateMark
@@ -25,6 +25,7 @@ MEANT: Final = Words(
     "Arms are the tools, skills, files and memories in the prompt. Baseline runs get as many as fit."
 )
 PROVEN: Final = Words("Proven: even the cautious estimate is above zero.")
+_MOST_CALLED: Final = 3
 
 
 def overview(
@@ -69,6 +70,27 @@ def may_go(rows: Sequence[Worth]) -> tuple[Words, Words]:
     return f"{wording.things(len(going), 'arm')} {earn}", f"{cost}.{out}"
 
 
+def most_wasted(rows: Sequence[Worth]) -> Markdown:
+    """Return the arm that may go out and wasted most tokens, with its runs; empty without one."""
+    going = [row for row in rows if row.may_go]
+    if not going:
+        return Words("")
+    worst = max(going, key=lambda row: (row.tokens is not None, row.wasted))
+    tokens = "" if worst.tokens is None else f"{wording.things(worst.tokens, 'token')}, "
+    used = f"{tokens}used in {wording.count(worst.n[0])} of {wording.things(worst.n[1], 'run')} with it."
+    return f"The most wasteful: {wording.literal(wording.short_name(worst.key))}, {Words(used)}"
+
+
+def by_calls(judged: Mapping[str, Judgement]) -> Markdown:
+    """Return the arms that most observed runs called, of those that are known by calls alone; empty without one."""
+    called = sorted((one for one in judged.values() if one.called_only), key=lambda one: -one.n_referenced)
+    names = [
+        f"{wording.literal(wording.short_name(one.arm))} in {wording.things(one.n_referenced, 'observed run')}"
+        for one in called[:_MOST_CALLED]
+    ]
+    return f"Called most: {wording.listed(names)}." if names else Words("")
+
+
 def pictured(rows: Sequence[Worth], n_arms: int) -> Words:
     """Return why arms are not in the picture of an import; empty where all are."""
     n_left = n_arms - len(rows)
@@ -78,9 +100,8 @@ def pictured(rows: Sequence[Worth], n_arms: int) -> Words:
         row.tokens is None for row in rows
     )
     are = "is" if n_left == 1 else "are"
-    return Words(
-        f"{wording.things(n_left, 'arm')} {are} not shown: known by calls alone, or never observed.{unknown}"
-    )
+    why = "known by calls alone, never observed, or excluded"
+    return Words(f"{wording.things(n_left, 'arm')} {are} not shown: {why}.{unknown}")
 
 
 @dataclass(frozen=True)
@@ -148,6 +169,9 @@ def _first(summary: Overview, saved: Savings, rows: Sequence[Worth]) -> Sentence
     if not is_imported(summary):
         return headline(saved)
     going, runs = [row for row in rows if row.may_go], wording.things(summary.n_runs, "run")
+    if not rows:
+        none = Phrase("the use of no arm can be measured")
+        return composed(f"In {runs} ", none, ": calls alone do not show what prompts carried.")
     if not going:
         return composed(f"After {runs} ", *_learned(summary))
     known = [row.tokens for row in going if row.tokens is not None]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+from hypothesis import given
+from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
 from core import explained
@@ -11,12 +14,14 @@ from core.flows import queries
 from core.flows.context import Context
 from core.flows.corrections import repair, undo
 from core.flows.learn import record
+from core.flows.queries.previews import ArmBelief, RepairedArm, RepairPreview
 from core.flows.select import select
 from core.flows.settings import change, in_force
 from core.records.arm import Arm
 from core.records.run import Inventory
 from core.records.times import iso
 from dashboard import wording
+from dashboard.sentences import evidence as sentences
 from dashboard.widgets import address
 from dashboard.widgets.run.story import WHY_FOLD
 from tests.dashboard.conftest import Open, said, unfold
@@ -189,3 +194,25 @@ def test_hostile_names_stay_text(open_page: Open, database: Path) -> None:
     page = shown(open_page, HOSTILE_FILES)
     assert not page.exception
     assert "<script>" not in said(page)
+
+
+@given(st.integers(1, 90), st.integers(0, 90), st.integers(0, 9))
+def test_a_repair_s_numbers_add_up(n_pulls: int, n_light: int, n_earlier: int) -> None:
+    """Observations of an arm = its pulls, those that weigh less, and those of an ended epoch."""
+    now = ArmBelief(
+        alpha=1.0,
+        beta=1.0,
+        mean=0.5,
+        lower=0.0,
+        upper=1.0,
+        pulls=100,
+        band="very_high",
+        rank=1,
+        chance=None,
+        chance_error=None,
+    )
+    n = n_pulls + n_light + n_earlier
+    arm = RepairedArm("tool:a:b", n, 0, n_earlier, now, replace(now, pulls=100 - n_pulls))
+    words = sentences.repair_effect(RepairPreview(0, 1, n, 0, (arm,)), starts_then=True)
+    assert (f" {n_light} of them weigh" in words) == bool(n_light)
+    assert "less than a pull" not in words or n_light

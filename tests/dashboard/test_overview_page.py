@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from streamlit.testing.v1 import AppTest
 
 from core.flows import queries
@@ -23,8 +24,10 @@ from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, RunClass, Usage
 from core.records.run_query import View
 from dashboard import wording
+from dashboard.figures.worth import Worth
 from dashboard.report import gather, rendered, report
 from dashboard.sentences import gain as gain_sentences
+from dashboard.sentences import overview as overview_sentences
 from dashboard.sentences import savings as sentences
 from dashboard.widgets import address
 from tests.dashboard.conftest import Open, check, said, texts, unfold
@@ -192,6 +195,44 @@ def test_the_data_choose_the_first_sentence(
     assert words[1].lower() in "\n".join([title, *texts(page)]).lower()
     (picture,) = [chart.proto.alt for chart in page.get("plotly_chart")]
     assert picture.startswith("Tokens of ")
+
+
+def test_calls_alone_draw_no_picture_and_name_what_was_called(open_page: Open, database: Path) -> None:
+    inferred = Inventory(kind="inferred", arms=tuple(Arm(key=key) for key in ARMS[:2]))
+    imported = [
+        replace(one, inventory=inferred, referenced=ARMS[: 1 + number % 2])
+        for number, one in enumerate(runs(ARMS, 40, classes=("imported",)))
+    ]
+    record_all(context_at(database), imported)
+    page = open_page()
+    assert not page.get("plotly_chart")
+    assert "no arm can be" in page.title[0].value
+    assert re.search(r"t0 in 40.*s1 in", said(page))
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.none() | st.integers(0, 99), st.booleans()), max_size=6))
+def test_the_most_wasteful_arm_may_go_and_none_wasted_more(drawn: list[tuple[int, int | None, bool]]) -> None:
+    rows = [
+        Worth(
+            key=f"tool:a:x{at}y",
+            type="tool",
+            n=(used, 9),
+            tokens=tokens,
+            break_even=None,
+            may_go=goes,
+            chance=None,
+        )
+        for at, (used, tokens, goes) in enumerate(drawn)
+    ]
+    going = [row for row in rows if row.may_go]
+    words = overview_sentences.most_wasted(rows)
+    named = [row for row in rows if f"{wording.literal(wording.short_name(row.key))}," in words]
+    assert len(named) == bool(going)
+    for row in named:
+        assert row.may_go
+        assert f"used in {row.n[0]} of 9 runs" in words
+        wasted = [(one.tokens or 0) * (one.n[1] - one.n[0]) for one in going]
+        assert (row.tokens or 0) * (row.n[1] - row.n[0]) == max(wasted)
 
 
 def test_a_month_is_named_in_tokens_and_in_money_where_priced(open_page: Open, database: Path) -> None:

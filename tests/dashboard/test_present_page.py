@@ -110,3 +110,12 @@ def test_slides_of_imported_runs_alone_and_of_nothing_claim_no_saving(
     record_all(context_at(database), runs(keys(5), 60, classes=("imported",)))
     assert "no saving can be named" in open_page("present").title[0].value
     assert len(open_page("present", slide="2").get("plotly_chart")) == 1
+
+
+def test_the_first_slide_has_the_means_of_both_groups(open_page: Open, database: Path) -> None:
+    context = context_at(database)
+    record_all(context, runs(keys(8), 400))
+    saved = queries.savings(context)
+    baseline, selected = saved.overall.columns.tokens
+    text = "\n".join(all_of(open_page("present"))).replace("\\", "")
+    assert f"{selected:,.0f} tokens with chosen arms, {baseline:,.0f} tokens in the others" in text

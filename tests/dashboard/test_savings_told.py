@@ -12,6 +12,8 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import structs
 
 from core.doors.python import Learner, open_learner
@@ -19,7 +21,7 @@ from core.flows import queries
 from core.maths.statistics.savings import Comparison, Estimate, Savings, savings
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, RunClass, Status, Usage
-from core.records.saving import Loss
+from core.records.saving import Loss, Outcomes
 from core.records.savings_words import loss_words
 from core.records.selection import Selection
 from core.store import reads
@@ -330,3 +332,24 @@ def test_failures_are_told_with_what_may_have_been_missed(
 ) -> None:
     """Three times as many failures among 217 baseline runs are no "no difference", though none is proven."""
     assert gain.failures(with_failures(baseline, selected)).words == words
+
+
+@given(st.floats(-0.4, 0.4), st.floats(0.01, 0.4))
+def test_a_slide_and_the_headline_leave_the_same_loss_possible(value: float, width: float) -> None:
+    drawn = Estimate(value=100 * value, lower=100 * (value - width), upper=100 * (value + width), prob=0.95)
+    outcome = Outcomes(
+        word="open",
+        source="",
+        means=(0.5, 0.5 + value),
+        difference=drawn,
+        known=(9, 9),
+        n_runs=(9, 9),
+        n_sessions=(9, 9),
+        of_judged=False,
+        margin_points=3.0,
+        more_judged=None,
+    )
+    possible = re.search(r"at most ([0-9.]+ points) less", achieved.success(outcome))
+    assert possible is not None
+    words = achieved.success_rates(outcome)
+    assert (f"rule out {possible[1]} less." in words) == (value < width)

@@ -18,7 +18,7 @@ from dashboard.reading import reading
 from dashboard.sentences import gain as gain_sentences
 from dashboard.sentences import money as money_sentences
 from dashboard.sentences import overview as sentences
-from dashboard.widgets import address
+from dashboard.widgets import address, trials
 from dashboard.widgets.evidence import CHANGES
 from dashboard.widgets.parts import both_ends, how_it_is_computed, link, muted, sign, small
 from dashboard.wording import Words
@@ -35,9 +35,15 @@ def head() -> None:
         how_it_is_computed("savings", "how-changes-are-found")
 
 
-def rows(overview: Overview) -> None:
-    """Draw the gravest claims with their links; behind them all claims with their evidence, the gravest first."""
+def rows(overview: Overview, *, n_harmful: int) -> None:
+    """Draw the gravest claims with their links; behind them all claims with their evidence, the gravest first.
+
+    The rows of trials come before them.
+    """
     with st.container(border=True, gap="xsmall"):
+        trials.used_and_harming(experiments_too=False)
+        if n_harmful and not overview.attention:
+            return
         if not overview.attention:
             at = overview.data_end_ms
             checked = "" if at is None else f" Checked {wording.day(at)}, {instant(at):%H:%M} UTC."

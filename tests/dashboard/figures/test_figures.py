@@ -82,7 +82,7 @@ def _worths(names: tuple[str, ...]) -> tuple[Worth, ...]:
         Worth(
             key=name,
             type=wording.type_of(name),
-            uses=100.0 * at / len(names),
+            n=(at, len(names)),
             tokens=None if at % 4 == 3 else 10 ** (1 + at % 3),
             break_even=50.0,
             may_go=at % 2 == 0,
