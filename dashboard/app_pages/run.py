@@ -23,15 +23,14 @@ def page() -> None:
     with panel("Conversation", still="the facts above still hold"):
         conversation(story_of_run)
     with panel("Arms", still="the conversation above still holds"):
-        if judging.may_judge(story_of_run):
-            judging.panel_of(story_of_run)
-        else:
-            section("Arms", sentences.selection_note(story_of_run))
+        section("Arms", sentences.selection_note(story_of_run))
         if story_of_run.arms:
-            story.decisions(story_of_run, folded=judging.may_judge(story_of_run))
+            story.decisions(story_of_run, short=judging.may_judge(story_of_run))
             repaired(story_of_run.repairs)
         else:
             muted("Hidden." if story_of_run.is_blind else "No arm was put to the test.")
+        if judging.may_judge(story_of_run):
+            judging.panel_of(story_of_run)
     if story.may_reward(story_of_run):
         with panel("Reward the whole run"), st.expander("Reward the whole run", icon=":material/award_star:"):
             story.reward_form(story_of_run)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
-from core.flows.queries import RunStory, RunsView
+from core import explained
+from core.flows.queries import RunArm, RunStory, RunsView
 from core.records.currency import PICO
 from core.records.run_page import RunRow, SessionRow
+from core.records.selection import LEFT_OUT
 from core.records.times import MINUTE_MS
 from dashboard import wording
 from dashboard.sentences import Phrase, Sentence, composed
@@ -207,6 +210,29 @@ def selection_note(story: RunStory) -> Markdown:
         if is_so
     ]
     return "; ".join([budget, coin, *flags])
+
+
+def is_too_low(arm: RunArm) -> bool:
+    """Return whether the limit on arms left an arm out that a higher draw would have put in."""
+    return arm.reason == "k" and arm.flip is not None and arm.flip.draw is not None
+
+
+def left_out(arm: RunArm) -> str:
+    """Return why an arm stayed out, in a few words."""
+    if is_too_low(arm):
+        return "draw too low"
+    return "over the token budget" if arm.reason == "budget" else explained.why(arm)
+
+
+def stayed_out(story: RunStory) -> Markdown | None:
+    """Return how many arms stayed out, by reason, and what would have flipped the next in order; None without any."""
+    out = [arm for arm in story.arms if arm.state == "out" and arm.reason in LEFT_OUT]
+    if not out:
+        return None
+    reasons = Counter(map(left_out, out)).most_common()
+    why = wording.literal(", ".join(f"{words} ({wording.count(n)})" for words, n in reasons))
+    name, flip = wording.short(wording.short_name(out[0].arm)), wording.literal(explained.flip(out[0], story))
+    return f"**{wording.things(len(out), 'arm')} stayed out**: {why}. The first in order, **{name}**: {flip}."
 
 
 def run_differs(story: RunStory) -> Markdown | None:

@@ -21,11 +21,10 @@ from core.records.observation import MAX_REASON_CHARS, OUTCOME_REWARDS, RewardOu
 from dashboard import actions, queries, wording
 from dashboard.reading import reading
 from dashboard.sentences import acts as sentences
-from dashboard.sentences import runs
 from dashboard.widgets import address
 from dashboard.widgets.drafts import Draft, Drafts, here
 from dashboard.widgets.keys import NEXT, SEND, SEND_HERE
-from dashboard.widgets.parts import both_ends, chipped, coloured, gray, muted, section, small, small_table
+from dashboard.widgets.parts import both_ends, chipped, coloured, gray, muted, small, small_table
 from dashboard.widgets.results import offered_undo, result, way_back
 from dashboard.wording import Markdown, Words
 
@@ -162,7 +161,6 @@ def may_judge(story: RunStory) -> bool:
 def panel_of(story: RunStory) -> None:
     """Draw every arm of the prompt with its outcomes at the left, what it comes to at the right."""
     draft = marks_of(story)
-    section("Arms", runs.selection_note(story))
     left, right = st.columns([7, 5], gap="large")
     with left:
         _arms(story, draft.fields)
@@ -176,7 +174,7 @@ def panel_of(story: RunStory) -> None:
 def _arms(story: RunStory, marks: Marks) -> None:
     arms = judged(story)
     _for_all(story, arms, marks)
-    matching = _matching([*arms, *(arm for arm in story.arms if not arm.in_prompt)])
+    matching = _matching(arms)
     shown = matching[: st.session_state.get(_rows_key(story), _AT_ONCE)]
     is_long = len(shown) >= _SCROLLED_FROM
     gap: Literal["medium", "xsmall"] = "medium" if reading().compact else "xsmall"
@@ -217,7 +215,7 @@ def _rows_key(story: RunStory) -> str:
 
 def _for_all(story: RunStory, arms: Sequence[RunArm], marks: Marks) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(gray(f"All {wording.things(len(arms), 'arm')}:"), width="content")
+        st.markdown(gray(f"Judge all {wording.things(len(arms), 'arm')}:"), width="content")
         for outcome, word in _WORDS.items():
             st.button(
                 word,
@@ -237,14 +235,7 @@ def _for_all(story: RunStory, arms: Sequence[RunArm], marks: Marks) -> None:
 
 
 def _row(story: RunStory, arm: RunArm, marks: Marks) -> None:
-    """Draw an arm with its record, and its outcomes; a mark is taken back by choosing it again.
-
-    An arm that was left out has its reason instead.
-    """
-    if not arm.in_prompt:
-        why = f"{explained.recorded(arm, story)}: {explained.why(arm)}"
-        st.markdown(f"{chipped(arm.arm)}  \n{small(wording.literal(why))}")
-        return
+    """Draw an arm with its record, and its outcomes; a mark is taken back by choosing it again."""
     key = f"judge {story.facts.run_no} {arm.arm}"
     if st.session_state.get(key) != marks.outcomes.get(arm.arm):
         st.session_state[key] = marks.outcomes.get(arm.arm)

@@ -46,13 +46,13 @@ _RULES: Final[Mapping[RunRewardRule, str]] = {
     "equal": "Every arm in the prompt",
     "step": "Called tools",
 }
-WHY_FOLD: Final = "why in, why out"
 EXCERPTS: Final = "where recognised"
 _LISTED: Final = 12
 """Excerpts shown one below the other; more become a table."""
 
 # Every arm
 _TALL_PX: Final = 640
+_SHORT_PX: Final = 320
 _PHONE: Final = {"type": 48, "arm": 152, "prompt": 58, "observed": 70}
 
 
@@ -236,20 +236,13 @@ def guidance(story: RunStory) -> None:
         st.code(story.guidance, language=None, wrap_lines=True)
 
 
-def decisions(story: RunStory, *, folded: bool) -> None:
-    """Draw every arm of a run, ``folded`` under those that are judged; a click opens the arm."""
-    if not folded:
-        _decided(story)
-        return
-    fold = st.expander("Why in, why out, and what would have flipped it", key=WHY_FOLD, on_change="rerun")
-    if fold.open:
-        with fold:
-            _decided(story)
-
-
-def _decided(story: RunStory) -> None:
-    n_arms = len(story.arms)
-    frame = cached_figure(("decisions", story.facts.run_no), lambda: _decisions(story))
+def decisions(story: RunStory, *, short: bool) -> None:
+    """Draw every arm of a run, those first that stayed out; a click opens the arm. ``short``: more follows below."""
+    if out := sentences.stayed_out(story):
+        st.markdown(out)
+    arms = sorted(story.arms, key=lambda arm: arm.state != "out")
+    n_arms = len(arms)
+    frame = cached_figure(("decisions", story.facts.run_no), lambda: _decisions(story, arms))
     is_long = n_arms > ALL_AT_ONCE  # then rows are sent as one scrolls, which can't be combined with clicks
     more: dict[str, Any] = (
         {"lazy": True} if is_long else {"on_select": "rerun", "selection_mode": "single-cell"}
@@ -260,35 +253,33 @@ def _decided(story: RunStory) -> None:
         _PHONE,
         key=fresh("decisions"),
         alt=f"Every arm of run {story.facts.run_no}: {story.n_in} in, {n_arms - story.n_in} out, and why",
-        at_most_px=_TALL_PX,
+        at_most_px=_SHORT_PX if short else _TALL_PX,
         **more,
     )
     index = None if is_long else clicked_row(clicked, rest="type", key=fresh("decisions"))
     if index is not None and index < n_arms:
-        open_one(pages.ARM, story.arms[index].arm)
+        open_one(pages.ARM, arms[index].arm)
 
 
 def _config(story: RunStory) -> dict[str, Any]:
-    text = st.column_config.TextColumn
+    text, is_long = st.column_config.TextColumn, story.by_hand or story.repairs
     return {
         "type": type_column(),
-        "arm": text("arm", width=200 if story.by_hand or story.repairs else 226),
+        "arm": text("arm", width=200 if is_long else 226),
         "prompt": text("prompt", width=58),
         "why": text("why", width=230),
         "evidence": text("evidence", width=122),
-        "observed": text("observed", width=210 if story.by_hand or story.repairs else 66),
-        "what would have flipped it": text(
-            "what would have flipped it", width=250 if story.by_hand or story.repairs else 356
-        ),
+        "observed": text("observed", width=210 if is_long else 66),
+        "what would have flipped it": text("what would have flipped it", width=250 if is_long else 356),
     }
 
 
 def _why(arm: RunArm) -> str:
     drawn = draw(arm.draw, arm.reason)
-    reason = explained.why(arm)
-    by_draw = arm.reason == "draw"
-    parts = [f"draw {drawn}" if by_draw else reason]
-    if not by_draw and drawn != wording.MISSING and arm.reason in {"budget", "k"}:
+    parts = [f"draw {drawn}" if arm.reason == "draw" else explained.why(arm)]
+    if sentences.is_too_low(arm):
+        parts = [f"draw {drawn} too low"]
+    elif drawn != wording.MISSING and arm.reason in {"budget", "k"}:
         parts.append(f"draw {drawn}")
     if arm.rank is not None:
         parts.append(f"rank {wording.count(arm.rank)}")
@@ -297,8 +288,7 @@ def _why(arm: RunArm) -> str:
     return ", ".join(parts)
 
 
-def _decisions(story: RunStory) -> pa.Table:
-    arms = story.arms
+def _decisions(story: RunStory, arms: Sequence[RunArm]) -> pa.Table:
     kinds = pa.array(type_cells([arm.arm for arm in arms]), type=pa.list_(pa.string()))
     cells: dict[str, object] = {
         "type": kinds,
@@ -306,9 +296,7 @@ def _decisions(story: RunStory) -> pa.Table:
         "prompt": [wording.state(arm.state) for arm in arms],
     }
     if story.selection is not None:
-        cells |= {
-            "why": [_why(arm) for arm in arms],
-        }
+        cells["why"] = [_why(arm) for arm in arms]
     cells |= {
         "evidence": [explained.evidence(arm, story) for arm in arms],
         "observed": [explained.observed(arm) for arm in arms],
