@@ -60,19 +60,20 @@ def rendered(text: str, shape: Shape = escaped) -> str:
     return str(_MARKDOWN.render(wording.plain(text), {"shape": shape}))
 
 
-def transcript_note(messages: Sequence[Message]) -> Words:
-    """Return how many messages and calls are shown, and their times where known.
+def transcript_note(messages: Sequence[Message], n_calls: int) -> Words:
+    """Return how many messages, and how many of the run's calls, are shown, and their times where known.
 
-    >>> transcript_note((Message(kind="user", text="a", at_ms=0), Message(kind="call", name="b")))
+    >>> transcript_note((Message(kind="user", text="a", at_ms=0), Message(kind="call", name="b")), 1)
     '1 message and 1 call, 00:00 to 00:00 UTC, secrets masked'
     """
-    n_calls = sum(one.kind == "call" for one in messages)
+    n_shown = sum(one.kind == "call" for one in messages)
+    calls = wording.things(n_shown, "call")
+    if any(one.kind == "left out" for one in messages):
+        calls = f"{wording.count(n_shown)} of {wording.things(n_calls, 'call')} (the middle is not kept)"
     n_messages = sum(one.kind in _WHO for one in messages)
     times = [instant(one.at_ms) for one in messages if one.at_ms is not None]
     span = f", {min(times):%H:%M} to {max(times):%H:%M} UTC" if times else ""
-    return Words(
-        f"{wording.things(n_messages, 'message')} and {wording.things(n_calls, 'call')}{span}, secrets masked"
-    )
+    return Words(f"{wording.things(n_messages, 'message')} and {calls}{span}, secrets masked")
 
 
 def first_words(messages: Sequence[Message], room: int) -> str:

@@ -19,7 +19,8 @@ from dashboard.widgets.parts import muted, section
 def conversation(story: RunStory, *, title: str = "Conversation") -> None:
     """Draw the transcript, or the reason for its absence."""
     here, one = reading(), queries.transcript(story.facts.uid)
-    section(wording.literal(title), "" if one.messages is None else transcript_note(one.messages))
+    n_calls = story.facts.n_calls
+    section(wording.literal(title), "" if one.messages is None else transcript_note(one.messages, n_calls))
     if one.messages is None:
         muted(how_to_keep(keeps=here.frame.settings.keep_texts, may_read=one.may_read))
     else:
@@ -30,7 +31,7 @@ def messages_of(story: RunStory) -> bool:
     """Draw the transcript of a run without a head; return whether there is one."""
     messages = queries.transcript(story.facts.uid).messages
     if messages:
-        muted(transcript_note(messages))
+        muted(transcript_note(messages, story.facts.n_calls))
         _steps(story, messages)
     return bool(messages)
 

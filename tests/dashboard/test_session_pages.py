@@ -139,7 +139,7 @@ def test_a_command_that_shows_money_names_the_model_without_a_price(
     assert len(NO_PRICE.findall(words)) == 1
 
 
-def recorded_run(database: Path, *messages: Message) -> Context:
+def recorded_run(database: Path, *messages: Message, n_calls: int = 1) -> Context:
     context = context_at(database)
     change(context, "keep_texts", value=True)
     record(
@@ -148,7 +148,7 @@ def recorded_run(database: Path, *messages: Message) -> Context:
             uid="r",
             inventory=Inventory(kind="declared", arms=(Arm(key=TOOL), Arm(key=SKILL))),
             ended_at_ms=NOON_MS,
-            calls=(Call(name="find"),),
+            calls=(Call(name="find"),) * n_calls,
             texts=("as the review skill says",),
             messages=messages,
         ),
@@ -210,6 +210,14 @@ def test_a_long_transcript_unfolds(open_page: Open, database: Path) -> None:
     many = [Message(kind="agent", text=f"text {number}") for number in range(220)]
     recorded_run(database, *many)
     assert "20 more messages" in shown(open_page("run", run="r"))
+
+
+def test_a_transcript_without_its_middle_counts_all_calls(open_page: Open, database: Path) -> None:
+    long = Message(kind="call", name="find", text="x" * 7_000)
+    recorded_run(database, *[long] * 40, n_calls=40)
+    words = " ".join(texts(open_page("run", run="r")))
+    assert "14 of 40 calls" in words
+    assert "40 real tool calls" in words
 
 
 def test_viewers_get_none(open_page: Open, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
