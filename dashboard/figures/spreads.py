@@ -125,7 +125,7 @@ def mean(spread: GroupSpread) -> str:
 def _beside(shown: Sequence[SpreadRow], look: Tokens, row_px: int, *, compact: bool) -> list[dict[str, Any]]:
     if not shown:
         return []
-    names = [wording.plot_literal(wording.cut_middle(wording.plain(one.name), 20)) for one in shown]
+    names = [wording.plot_literal(wording.cut_middle(wording.plain(one.name), 24)) for one in shown]
     counts = [wording.count(one.spread.n) for one in shown]
     shares = [wording.percent(one.spread.success.value, 0) for one in shown]
     position: dict[str, Any] = {"yref": "y", "row_px": row_px}

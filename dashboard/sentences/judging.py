@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from core.explained.table import Field, Table, count, text, time
@@ -185,13 +185,14 @@ def blocked_by(one: Evaluation) -> str:
     return f"{first} +{len(others)}" if others else first
 
 
-def judged(one: Evaluation) -> str:
-    """Return the judged object as plain text."""
+def judged(one: Evaluation, layers: Mapping[str, str]) -> str:
+    """Return the judged object as plain text; ``layers`` are the known names of layers by their uid."""
     subject = one.subject
     if subject.layer:
-        return f"{'executed ' if subject.execution else ''}layer {_short(subject.layer)}"
+        name = wording.cut_middle(wording.plain(layers.get(subject.layer, "a layer without a name")), 22)
+        return f"an answer of {name}" if subject.execution else name
     if subject.execution and not subject.run:
-        return f"execution {_short(subject.execution)}"
+        return "one execution"
     if subject.arm:
         return wording.short_name(subject.arm)
     return "the run as a whole"

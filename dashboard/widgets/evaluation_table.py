@@ -30,7 +30,7 @@ FEEDBACK_CHARS: Final = 15
 EVALUATIONS: Final[Table[Evaluation]] = Table(
     at=time("judged", lambda one: one.at_ms, width=98),
     run=text("run", lambda one: None if one.run_no is None else f"run {wording.count(one.run_no)}", width=68),
-    what=text("what", judging.judged, width=200),
+    what=text("what", lambda one: judging.judged(one, judging.layer_names(queries.layers())), width=200),
     outcome=text("outcome", lambda one: one.outcome, width=68),
     score=Field("score", lambda one: "" if one.score is None else f"{one.score:g}", "number", width=52),
     label=text("label", lambda one: one.label, width=64),

@@ -285,9 +285,9 @@ class _Beside(NamedTuple):
 
 
 _BESIDE: Final[Table[_Beside]] = Table(
-    what=text("what", lambda one: judging.judged(one.row), width=130),
-    execution=text("execution", lambda one: one.row.subject.execution, width=130),
-    run=text("run", lambda one: one.row.subject.run, width=110),
+    what=text("what", lambda one: judging.judged(one.row, judging.layer_names(queries.layers())), width=200),
+    at=time("judged", lambda one: one.row.at_ms, width=98),
+    run=text("run", lambda one: None if one.row.run_no is None else f"run {one.row.run_no:,}", width=72),
     mine=text("this rater", lambda one: one.row.outcome, width=84),
     others=text(
         "the others", lambda one: ", ".join(f"{n} {name}" for name, n in one.others.most_common()), width=150

@@ -83,7 +83,9 @@ def test_every_cell_of_the_table_fits_its_column(database: Path) -> None:
     one = queries.evaluations(judged(database, ["mara"]))[0]
     long = "file:workspace:tests/fixtures/imports/legacy_customers_of_last_year.csv"
     for subject in (Subject(run="r", arm=long), Subject(layer=LAYER[-36:], execution=LAYER[-36:])):
-        words = judging.judged(msgspec.structs.replace(one, subject=subject))
+        words = judging.judged(
+            msgspec.structs.replace(one, subject=subject), {LAYER[-36:]: "Draft the reply to a customer"}
+        )
         assert px(words) <= evaluation_table.EVALUATIONS.fields["what"].width
     stranger = msgspec.structs.replace(one, browser="Bartholomew of Bologna 3f2a91")
     assert judging.rater_name(stranger).startswith("Ba…ogna,")
