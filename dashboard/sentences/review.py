@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 from core.explained.table import Table, text, time
 from core.flows.queries import EvaluationPreview
 from core.records.actor import Actor
-from core.records.evaluation import Blocker, EvaluationOutcome, Grade, Thresholds
+from core.records.evaluation import Blocker, Crediting, EvaluationOutcome, Grade, Thresholds
 from core.records.observation import epoch_words
 from core.records.review import (
+    NEEDED,
     STATE_WORDS,
     Level,
     MissedUse,
@@ -47,6 +48,7 @@ ORDER_WORDS: Final[Mapping[StoredOrder, str]] = {
     "information": "next by what a label could change",
 }
 SAY_BETTER: Final = Words("Say better when to use it")
+NO_RUBRIC: Final = Words("No rubric: these are the default levels, and their judgements train no model.")
 _HOLDERS: Final = 3
 _HOLDER_CHARS: Final = 60
 _MINUTE_S: Final = 60
@@ -122,19 +124,19 @@ def missed_use(one: MissedUse) -> Markdown:
 def queue_note(known: Progress, row: QueueRow, *, year_of_ms: int | None) -> Markdown:
     """Return a queue in a line: everyone's progress, the caller's time for the rest, and who holds what. Markdown."""
     done = known.done + known.set_aside
-    parts: list[Markdown] = (
-        [f"Queue: {wording.count(done)} of {wording.count(known.total)} done"] if known.total else []
-    )
+    after = f"{row.n_reviewers} people’s judgements" if row.n_reviewers > 1 else "one judgement"
+    parts: list[Markdown] = []
+    if known.total:
+        parts.append(f"Queue: {wording.count(done)} of {wording.count(known.total)} done, each after {after}")
     if known.seconds_each is not None and known.left_for_me:
         minutes = max(round(known.seconds_each * known.left_for_me / _MINUTE_S), 1)
         parts.append(f"about {wording.things(minutes, 'minute')} left")
     parts.append(wording.capital(ORDER_WORDS[row.asks.order]))
-    parts += [Words("blind")] if row.blind else []
-    parts += [f"{row.n_reviewers} reviewers each"] if row.n_reviewers > 1 else []
+    parts += [Words("blind: others’ judgements are hidden while you judge")] if row.blind else []
     if row.overdue:
         parts.append(f":red[overdue since {wording.minute(row.due_ms, year_of_ms=year_of_ms)}]")
-    counted = {"skipped": known.set_aside, "assigned to you": known.assigned_to_me}
-    counted["put off by you"] = known.skipped_by_me
+    counted = {"left for you": known.left_for_me, "skipped": known.set_aside}
+    counted |= {"assigned to you": known.assigned_to_me, "put off by you": known.skipped_by_me}
     parts += [f"{wording.count(n)} {words}" for words, n in counted.items() if n]
     parts.append(held(known))
     return " · ".join(part for part in parts if part)
@@ -159,6 +161,19 @@ def clock(at_ms: int) -> Words:
     '00:10 UTC'
     """
     return f"{instant(at_ms):%H:%M} UTC"
+
+
+def judges(item: ReviewItem, credit: Crediting) -> Markdown:
+    """Return what is judged, and whether that moves a belief; ``credit`` is that of a run as a whole. Markdown."""
+    subject, moves = item.subject, Words("no belief")
+    if subject.arm:
+        moves = moves if item.rubric_version == NEEDED.version else Words("its belief")
+        name = wording.short(wording.short_name(subject.arm))
+        return f"You judge **{name}** in this run. This moves {moves}."
+    if subject.run and credit != "none":
+        moves = f"the beliefs of the arms {'used' if credit == 'referenced' else 'in its prompt'}"
+    what = "this answer" if subject.layer or subject.execution else "the run as a whole"
+    return f"You judge **{what}**. This moves {moves}."
 
 
 def item_note(item: ReviewItem) -> Markdown:
@@ -218,7 +233,7 @@ def _use(
 
 def _blocker(one: Blocker, score: float, thresholds: Thresholds) -> Words:
     return {
-        "missing_rubric_version": "the queue names no rubric",
+        "missing_rubric_version": "this queue has no rubric",
         "missing_evaluator_identity": "no evaluator is named",
         "outcome_not_success": "it is no success",
         "score_below_sft_threshold": f"score {score:g} is below {thresholds.sft:g}",

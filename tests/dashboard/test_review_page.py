@@ -29,7 +29,7 @@ from core.records.run import Call, Run
 from dashboard import reading
 from dashboard.pages import PAGES
 from dashboard.reading import Cache
-from dashboard.sentences.review import left_over, review, whose
+from dashboard.sentences.review import NO_RUBRIC, left_over, review, whose
 from tests.dashboard.conftest import Open, heads, is_said, is_text_only, labels, press, steps, texts
 from tests.dashboard.worlds import EDIT, NOON_MS, READ, context_at, inventory
 from tests.worlds import lines_file
@@ -99,7 +99,7 @@ def test_a_level_and_submit_judge_an_item_and_bring_the_next(open_page: Open, co
     assert is_said(page, "Choose a level first")
     assert judged(context) == []
     level(page, 3)
-    assert is_said(page, "**Fine-tuning:** blocked, the queue names no rubric")
+    assert is_said(page, "blocked, this queue has")
     assert judged(context) == []
     press(page, "Submit and next")
     assert judged(context) == [("run:r0", "success", 0.7)]
@@ -164,6 +164,22 @@ def test_the_title_counts_one_s_own_and_levels_show_no_score(open_page: Open, co
     assert page.title[0].value.endswith(" by you.")
     assert "1 of 5" in page.title[0].value
     assert is_said(page, "0 of 5 done")
+
+
+def test_what_is_judged_and_moved_is_shown_before_a_level(open_page: Open, context: Context) -> None:
+    add_queue(context, "both", n_reviewers=2, blind=True)
+    page = open_page("review")
+    words = " ".join(texts(page))
+    assert "whole**. This moves no" in words
+    assert NO_RUBRIC in words
+    assert "after 2 people’s judgements" in words
+    assert "you judge · 5 left" in words, "it explains what blind is"
+    change(context, "evaluation_credit", "referenced")
+    assert "of the arms used." in " ".join(texts(page.run()))
+    add_queue(context, "arms", QueueAsks(about="arm"))
+    words = " ".join(texts(open_page("review", queue="queue-2")))
+    assert "This moves its belief." in words
+    assert "each after one judgement" in words
 
 
 def test_a_score_by_hand_replaces_the_level(open_page: Open, context: Context) -> None:

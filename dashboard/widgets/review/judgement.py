@@ -47,6 +47,7 @@ def judgement() -> None:
     with both_ends():
         st.header(f"Judgement {small(_held(known.item))}", anchor=False, width="content")
         _skip(known)
+    st.markdown(sentences.judges(known.item, reading().frame.settings.evaluation_credit))
     with st.container(border=True, key=JUDGE_HERE, gap="small"):
         for line in open_item.messages():
             st.markdown(f":gray[:material/info:] {line}")
@@ -219,8 +220,9 @@ def _skip(known: Open) -> None:
 
 
 def _rubric(item: ReviewItem) -> None:
-    """By what it is judged: criteria and examples, and what each level means; nothing without a rubric."""
+    """By what it is judged: criteria and examples, and what each level means; without a rubric, what that means."""
     if not item.rubric_version:
+        st.markdown(small(sentences.NO_RUBRIC))
         return
     section("Rubric", wording.literal(wording.plain(item.rubric_version)))
     known = item.rubric
