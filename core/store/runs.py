@@ -36,6 +36,7 @@ from core.store.texts import (
     StoredTexts,
     fill_texts,
     note_texts,
+    own_executions,
     pair_of,
     put_transcripts,
     storable,
@@ -486,7 +487,7 @@ def _add_to_known(
 ) -> dict[int, Imported]:
     """Record another source of known runs, and activate the latest version; ``since`` gets its revision."""
     results: dict[int, Imported] = {}
-    texts: list[tuple[int, StoredTexts]] = []
+    texts: list[tuple[int, int, StoredTexts]] = []
     attributions = []
     noted, undone = attributed(txn, [run.run_no for run in again.values()]), undone_imports(txn)
     waiting = waiting_states(txn, {run.run_no: run for run in again.values()})
@@ -499,7 +500,7 @@ def _add_to_known(
         if is_stripped and version == read_version(txn, run_no):
             own_trace, own_digest = trace, digest
         if stored_texts is not None and own_digest == digest:
-            texts.append((run_no, stored_texts))
+            texts.append((run_no, digest, stored_texts))
         results[index] = "duplicate"
         since[index] = _known_since(active, own_trace, import_no) if is_active else _NOW
         is_first_source = import_no == first_import and run_no not in noted
@@ -540,13 +541,23 @@ def _add_to_known(
         attributions = deferred(txn, attributions, {run.run_no: run for run in again.values()})
     attribute_runs(txn, attributions, noted)
     changed = recompute_runs(txn, [one.run_no for one in attributions])
-    is_filled = bool(texts) and fill_texts(txn, texts)
-    if isinstance(txn, Part):
-        txn.stage.is_filled |= is_filled
+    if texts:
+        _fill(txn, texts)
     for index, (run_no, *_, is_active) in again.items():
         if run_no in changed:
             results[index] = "updated" if is_active else "new"
     return results
+
+
+def _fill(txn: Transaction, texts: Sequence[tuple[int, int, StoredTexts]]) -> None:
+    """Fill in the missing texts of known runs, by number and digest; in a part those of settled executions wait."""
+    late: set[int] = set()
+    if isinstance(txn, Part):
+        late |= {*own_executions(txn, [run_no for run_no, *_ in texts]).values()}
+        txn.stage.late_texts += [one for one in texts if one[0] in late]
+    is_filled = fill_texts(txn, [(run_no, stored) for run_no, _, stored in texts if run_no not in late])
+    if isinstance(txn, Part):
+        txn.stage.is_filled |= is_filled
 
 
 def _known_since(sources: Mapping[int, tuple[int, int, int, int]], trace: int, import_no: int) -> int:

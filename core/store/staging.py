@@ -43,7 +43,15 @@ from core.store.rollup import (
     apply_posteriors,
     stage,
 )
-from core.store.texts import forget_texts, note_staged_texts, note_texts, sweep_texts
+from core.store.texts import (
+    StoredTexts,
+    fill_texts,
+    forget_texts,
+    note_staged_texts,
+    note_texts,
+    own_executions,
+    sweep_texts,
+)
 from core.store.transaction import (
     BEGUN,
     ROOM,
@@ -113,8 +121,9 @@ class Stage:
 
     ``inventories`` are keyed by the id of an object that is held with them, as in `Transaction.inventory`.
     ``has_texts``: some run has texts to store. ``known_with_texts`` are known runs, by number, that came with texts;
-    of these ``is_filled`` had none. ``erased_again`` are rows about erased content that came again. ``is_last_due``:
-    the times of the newest observations are to be found again.
+    of these ``is_filled`` had none. ``late_texts`` are of runs with settled executions, by number and digest: they
+    wait. ``erased_again`` are rows about erased content that came again. ``is_last_due``: the times of the newest
+    observations are to be found again.
 
     Each part returns a new stage and leaves the old one unchanged, so a failed part can be repeated.
     """
@@ -131,6 +140,7 @@ class Stage:
     is_last_due: bool = False
     is_filled: bool = False
     known_with_texts: list[int] = field(default_factory=list)
+    late_texts: list[tuple[int, int, StoredTexts]] = field(default_factory=list)
     erased_again: list[str] = field(default_factory=list)
 
     def copy(self) -> Stage:
@@ -376,17 +386,17 @@ def deferred(
 ) -> list[Attribution]:
     """Store attributions that would change active runs for the end; return those that apply now.
 
-    An inactive run without another source becomes active with the import.
+    An inactive run without observations and texts of another source becomes active with the import.
     """
     known_before = _continued_runs(part, list(known))
+    has_texts = {*own_executions(part, [no for no, run in known.items() if not run.is_active]).values()}
     rest = []
     for one in attributions:
         run = known[one.run_no]
         is_settled = run.revision < part.staged.revision
         longer = one.rank > run.rank
-        if is_settled and (
-            one.run_no in known_before or (longer if run.is_active else _has_observations(part, one.run_no))
-        ):
+        is_noted = one.run_no in has_texts or _has_observations(part, one.run_no)
+        if is_settled and (one.run_no in known_before or (longer if run.is_active else is_noted)):
             waiting = StagedAttribution(
                 one.run_no, part.segment or 0, one.rank, one.trace, one.digest, "duplicate"
             )
@@ -509,6 +519,7 @@ class Activation:
         """End the staging of an import."""
         if self.superseded or self._stage.is_last_due:
             refresh_last(self._txn, self._arm_nos)
+        self._fill_late()
         if self._stage.is_filled:
             self._txn.note_news()
         if self._stage.has_texts:
@@ -520,6 +531,15 @@ class Activation:
         self._txn.run(
             "UPDATE learner SET staged_import_no = 0, staged_revision = 0, staged_parts = 0 WHERE learner_id = ?"
         )
+
+    def _fill_late(self) -> None:
+        """Fill in the texts that had to wait, of runs that still have the version of these."""
+        late = {(run_no, digest): texts for run_no, digest, texts in self._stage.late_texts}
+        rows = self._txn.rows_in(
+            "SELECT run_no, digest FROM run WHERE learner_id = ? AND run_no IN ({})",
+            [run_no for run_no, _ in late],
+        )
+        fill_texts(self._txn, [(row[0], late[tuple(row)]) for row in rows if tuple(row) in late])
 
     def _attribute(self, segment: int) -> dict[Counted, int]:
         """Attribute the deferred sources of a segment; only these change runs that were already active."""

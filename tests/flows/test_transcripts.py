@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace as replace_fields
 
@@ -266,6 +266,7 @@ def _imported(context: Context, folder: Path, n_lines: int, meanwhile: Sequence[
         max_size=3,
     )
 )
+@example([(10, []), (9, ["undo", 3, "stop"])])
 def test_the_chain_follows_each_transcript(imports: list[tuple[int, list[int | str]]]) -> None:
     """The checksums cover each transcript: `verify` is clean after any acts, and finds a changed text."""
     with TemporaryDirectory(dir=memory_folder()) as folder:
