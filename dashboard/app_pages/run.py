@@ -6,7 +6,7 @@ import streamlit as st
 
 from dashboard.reading import reading
 from dashboard.sentences import runs as sentences
-from dashboard.widgets.parts import how_it_is_computed, muted, panel, section, sentence
+from dashboard.widgets.parts import how_it_is_computed, muted, panel, paragraphs, section, sentence
 from dashboard.widgets.results import repaired
 from dashboard.widgets.run import judging, story
 from dashboard.widgets.transcript import conversation
@@ -24,13 +24,15 @@ def page() -> None:
         conversation(story_of_run)
     with panel("Arms", still="the conversation above still holds"):
         section("Arms", sentences.selection_note(story_of_run))
+        if out := sentences.stayed_out(story_of_run):
+            paragraphs(out)
+        if judging.may_judge(story_of_run):
+            judging.panel_of(story_of_run)
         if story_of_run.arms:
-            story.decisions(story_of_run, short=judging.may_judge(story_of_run))
+            story.decisions(story_of_run, folded=judging.may_judge(story_of_run))
             repaired(story_of_run.repairs)
         else:
             muted("Hidden." if story_of_run.is_blind else "No arm was put to the test.")
-        if judging.may_judge(story_of_run):
-            judging.panel_of(story_of_run)
     if story.may_reward(story_of_run):
         with panel("Reward the whole run"), st.expander("Reward the whole run", icon=":material/award_star:"):
             story.reward_form(story_of_run)

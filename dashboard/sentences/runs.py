@@ -231,8 +231,11 @@ def stayed_out(story: RunStory) -> Markdown | None:
         return None
     reasons = Counter(map(left_out, out)).most_common()
     why = wording.literal(", ".join(f"{words} ({wording.count(n)})" for words, n in reasons))
-    name, flip = wording.short(wording.short_name(out[0].arm)), wording.literal(explained.flip(out[0], story))
-    return f"**{wording.things(len(out), 'arm')} stayed out**: {why}. The first in order, **{name}**: {flip}."
+    first = out[0]
+    name, cause = wording.short(wording.short_name(first.arm)), wording.literal(explained.why(first))
+    flip = wording.literal(explained.flip(first, story))
+    out_words = f"**{wording.things(len(out), 'arm')} stayed out**: {why}."
+    return f"{out_words} The first in order, **{name}**: {cause}; {flip}."
 
 
 def run_differs(story: RunStory) -> Markdown | None:

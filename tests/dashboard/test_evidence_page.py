@@ -23,7 +23,8 @@ from core.records.times import iso
 from dashboard import wording
 from dashboard.sentences import evidence as sentences
 from dashboard.widgets import address
-from tests.dashboard.conftest import Open, said
+from dashboard.widgets.run.story import WHY_FOLD
+from tests.dashboard.conftest import Open, said, unfold
 from tests.dashboard.test_overview_page import FILES, HOSTILE_FILES, N_HOURS, sick
 from tests.dashboard.worlds import NOON_MS
 from tests.worlds import HOUR_MS, a_run
@@ -152,7 +153,7 @@ def test_pages_name_the_repair_of_an_observation(open_page: Open, database: Path
     assert not older.repairs
     story = queries.run(context, newest.run or "")
     assert {one.arm for one in story.arms if one.taken_back_by == taken} == {*FILES}
-    page = open_page("run", run=newest.run or "")
+    page = unfold(open_page("run", run=newest.run or ""), WHY_FOLD)
     observed = page.dataframe[0].value.set_index("arm")["observed"]
     assert sorted(observed) == sorted(["● 1.0", "× 0.0", *[f"not judged: {taken} took back 0.0"] * 2])
     verdict = explained.verdict(story)
@@ -163,7 +164,7 @@ def test_pages_name_the_repair_of_an_observation(open_page: Open, database: Path
     assert {*page.dataframe[-1].value["source"]} == {f"not judged: {taken}"}
     assert see(page, taken) == 2
     undo(context, taken)
-    page = open_page("run", run=newest.run or "")
+    page = unfold(open_page("run", run=newest.run or ""), WHY_FOLD)
     assert see(page, taken) == 0
 
 

@@ -19,6 +19,7 @@ from core.flows.select import select
 from core.flows.settings import change
 from core.records.arm import Arm
 from core.records.run import Call
+from dashboard.widgets.run.story import WHY_FOLD
 from tests.dashboard.conftest import Open, check, heads, is_text_only, said, texts, unfold
 from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at, keys, world
 from tests.worlds import chosen_among, lines_file, run_line
@@ -112,7 +113,7 @@ def test_a_selected_run_is_explained(open_page: Open, database: Path) -> None:
     page = open_page("run", run="chosen")
     assert page.title[0].value.startswith("Run 1 was a selected run: ")
     assert "budget 200 tokens" in said(page)
-    table = page.dataframe[0].value
+    table = unfold(page, WHY_FOLD).dataframe[0].value
     assert len(table) == 5
     n_out = list(table["prompt"]).count("× out")
     assert set(table["prompt"][:n_out]) == {"× out"}, "they come first"
@@ -120,7 +121,7 @@ def test_a_selected_run_is_explained(open_page: Open, database: Path) -> None:
     assert "token" in flip
     sentence = next(text.replace("\\", "") for text in texts(page) if "stayed out" in text)
     assert f"over the token budget ({n_out})" in sentence
-    assert sentence.endswith(f"**: {flip}.")
+    assert sentence.endswith(f"; {flip}.")
 
 
 def test_an_arm_with_too_low_a_draw_says_so(open_page: Open, database: Path) -> None:
@@ -132,7 +133,7 @@ def test_an_arm_with_too_low_a_draw_says_so(open_page: Open, database: Path) -> 
     record(context, chosen_among("chosen", chosen, offered, calls=(Call(name="t0"),)))
     page = open_page("run", run="chosen")
     assert any(text.startswith("**1 arm stayed") and "draw too low" in text for text in texts(page))
-    assert re.match(r"draw 0\.\d+ too low, rank 4", page.dataframe[0].value["why"][0])
+    assert re.match(r"draw 0\.\d+ too low, rank 4", unfold(page, WHY_FOLD).dataframe[0].value["why"][0])
 
 
 @pytest.mark.parametrize("by_hand", [False, True])
@@ -142,7 +143,7 @@ def test_the_table_of_a_run_fits_a_window_of_1280_pixels(
     included = select_one(database, keys(5))
     if by_hand:
         reward(context_at(database), included[0], 0.25, run="chosen")
-    table = open_page("run", run="chosen").dataframe[0]
+    table = unfold(open_page("run", run="chosen"), WHY_FOLD).dataframe[0]
     widths = {name: one["width"] for name, one in json.loads(table.proto.columns).items() if one.get("width")}
     assert len({*widths} & {*table.value}) >= 5
     assert sum(width for name, width in widths.items() if name in table.value) <= CONTENT_PX
@@ -161,7 +162,7 @@ def test_an_imported_run_says_that_nothing_was_decided(
     told = import_files(context, [lines_file(tmp_path / "a.jsonl", run_line("i", session=JUNK))])
     page = open_page("run", run="i")
     assert "its source records no decisions" in said(page).replace("\\", "")
-    assert "what would have flipped it" not in page.dataframe[0].value
+    assert "what would have flipped it" not in unfold(page, WHY_FOLD).dataframe[0].value
     undo(context, told.id)
     page = open_page("run", run="i")
     assert "counts nowhere" in said(page)
@@ -174,6 +175,7 @@ def test_a_corrected_run_shows_its_ledger_rows(open_page: Open, database: Path) 
     page = open_page("run", run="run-2")
     assert "By hand" in heads(page)
     assert any("reward-1 by " in text.value and JUNK in text.value for text in page.text)
+    unfold(page, WHY_FOLD)
     assert any("corrected by hand (reward-1" in cell for cell in page.dataframe[0].value["observed"])
 
 

@@ -22,7 +22,8 @@ from core.records.run import Call, Inventory, Run, Usage
 from core.records.run_query import View
 from core.records.transcript import Message
 from dashboard.sentences.transcript import STEPS, how_to_keep
-from tests.dashboard.conftest import Open, Steps, check, texts
+from dashboard.widgets.run.story import WHY_FOLD
+from tests.dashboard.conftest import Open, Steps, check, texts, unfold
 from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at
 from tests.worlds import chosen_among
 
@@ -189,7 +190,7 @@ def test_an_arm_that_was_left_out_says_why(open_page: Open, context: Context) ->
         chosen_among("r", chosen, offered, calls=(Call(name="find"),), messages=(REPLY,)),
     )
     assert chosen.excluded == (SKILL,)
-    page = open_page("run", run="r")
+    page = unfold(open_page("run", run="r"), WHY_FOLD)
     (why,) = [one.value for one in page.dataframe if "skill" in str(one.value)]
     assert re.search(r"\b(50|100) .*left", why.to_string()), "as the draws decide what comes first"
 

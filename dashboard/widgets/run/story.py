@@ -46,13 +46,13 @@ _RULES: Final[Mapping[RunRewardRule, str]] = {
     "equal": "Every arm in the prompt",
     "step": "Called tools",
 }
+WHY_FOLD: Final = "why in, why out"
 EXCERPTS: Final = "where recognised"
 _LISTED: Final = 12
 """Excerpts shown one below the other; more become a table."""
 
 # Every arm
 _TALL_PX: Final = 640
-_SHORT_PX: Final = 320
 _PHONE: Final = {"type": 48, "arm": 152, "prompt": 58, "observed": 70}
 
 
@@ -236,10 +236,18 @@ def guidance(story: RunStory) -> None:
         st.code(story.guidance, language=None, wrap_lines=True)
 
 
-def decisions(story: RunStory, *, short: bool) -> None:
-    """Draw every arm of a run, those first that stayed out; a click opens the arm. ``short``: more follows below."""
-    if out := sentences.stayed_out(story):
-        st.markdown(out)
+def decisions(story: RunStory, *, folded: bool) -> None:
+    """Draw every arm of a run, those first that stayed out, ``folded`` under those that are judged."""
+    if not folded:
+        _decided(story)
+        return
+    fold = st.expander("Why in, why out, and what would have flipped it", key=WHY_FOLD, on_change="rerun")
+    if fold.open:
+        with fold:
+            _decided(story)
+
+
+def _decided(story: RunStory) -> None:
     arms = sorted(story.arms, key=lambda arm: arm.state != "out")
     n_arms = len(arms)
     frame = cached_figure(("decisions", story.facts.run_no), lambda: _decisions(story, arms))
@@ -253,7 +261,7 @@ def decisions(story: RunStory, *, short: bool) -> None:
         _PHONE,
         key=fresh("decisions"),
         alt=f"Every arm of run {story.facts.run_no}: {story.n_in} in, {n_arms - story.n_in} out, and why",
-        at_most_px=_SHORT_PX if short else _TALL_PX,
+        at_most_px=_TALL_PX,
         **more,
     )
     index = None if is_long else clicked_row(clicked, rest="type", key=fresh("decisions"))
