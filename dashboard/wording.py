@@ -391,6 +391,15 @@ def money(amount: float, currency: str, decimals: int | None = None) -> str:
     return money_words(amount, currency, decimals, minus=MINUS)
 
 
+def draw(number: float | None, reason: str | None) -> str:
+    """Return a random draw for a cell, but not that of a seed: a seed is in without it.
+
+    >>> draw(0.25, "selected"), draw(0.25, "seed"), draw(None, None)
+    ('0.250', '–', '–')
+    """
+    return MISSING if number is None or reason == "seed" else f"{number:.3f}"
+
+
 def money_interval(lower: float, upper: float, currency: str) -> str:
     """Return limits of an amount of money, rounded outwards.
 

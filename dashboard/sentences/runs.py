@@ -217,6 +217,21 @@ def is_too_low(arm: RunArm) -> bool:
     return arm.reason == "k" and arm.flip is not None and arm.flip.draw is not None
 
 
+def decided(arm: RunArm) -> str:
+    """Return why an arm was in or out, with its draw, rank and tokens."""
+    draw = wording.draw(arm.draw, arm.reason)
+    parts = [f"draw {draw}" if arm.reason == "draw" else explained.why(arm)]
+    if is_too_low(arm):
+        parts = [f"draw {draw} too low"]
+    elif draw != wording.MISSING and arm.reason in {"budget", "k"}:
+        parts.append(f"draw {draw}")
+    if arm.rank is not None:
+        parts.append(f"rank {wording.count(arm.rank)}")
+    if arm.token_cost is not None:
+        parts.append(wording.things(arm.token_cost, "token"))
+    return ", ".join(parts)
+
+
 def left_out(arm: RunArm) -> str:
     """Return why an arm stayed out, in a few words."""
     if is_too_low(arm):
@@ -232,7 +247,7 @@ def stayed_out(story: RunStory) -> Markdown | None:
     reasons = Counter(map(left_out, out)).most_common()
     why = wording.literal(", ".join(f"{words} ({wording.count(n)})" for words, n in reasons))
     first = out[0]
-    name, cause = wording.short(wording.short_name(first.arm)), wording.literal(explained.why(first))
+    name, cause = wording.short(wording.short_name(first.arm)), wording.literal(decided(first))
     flip = wording.literal(explained.flip(first, story))
     out_words = f"**{wording.things(len(out), 'arm')} stayed out**: {why}."
     return f"{out_words} The first in order, **{name}**: {cause}; {flip}."

@@ -190,15 +190,6 @@ def height(n_rows: int, *, at_most_px: int | Literal["content"] = TALL_PX) -> in
     return "content" if n_rows <= _MANY_ROWS else at_most_px
 
 
-def draw(number: float | None, reason: str | None) -> str:
-    """Return a random draw for a cell, but not that of a seed: a seed is in without it.
-
-    >>> draw(0.25, "selected"), draw(0.25, "seed"), draw(None, None)
-    ('0.250', '–', '–')
-    """
-    return wording.MISSING if number is None or reason == "seed" else f"{number:.3f}"
-
-
 def frame_to_arrow(frame: pd.DataFrame) -> pa.Table:
     """Return a frame as it travels to the browser: turned into Arrow once, not in every rerun."""
     return pa.Table.from_pandas(frame, preserve_index=False)

@@ -25,7 +25,7 @@ from dashboard.widgets.opening import open_one, opening_records
 from dashboard.widgets.paging import paging, place_at
 from dashboard.widgets.parts import as_table, muted, section
 from dashboard.widgets.results import repaired, result
-from dashboard.widgets.tables import ACT_PX, draw, frame_of
+from dashboard.widgets.tables import ACT_PX, frame_of
 
 LEDGER: Final = "ledger"
 _PHONE: Final = {"at": 104, "run": 76, "reward": 70, "act": ACT_PX}
@@ -170,7 +170,7 @@ def _in_runs(rows: Sequence[ArmInRun]) -> Table[ArmInRun]:
         state=text("prompt", lambda row: wording.state(row.state), width=68),
         why=text("why", explained.why, width=300),
         rank=count("rank", lambda row: row.rank, width=60),
-        draw=Field("draw", lambda row: draw(row.draw, row.reason), "number", width=68),
+        draw=Field("draw", lambda row: wording.draw(row.draw, row.reason), "number", width=68),
         tokens=count("tokens", lambda row: row.token_cost, width=72),
         left=count("budget left", lambda row: row.budget_left, width=92),
         observed=text("observed", _observed, width=150 if any(row.taken_back_by for row in rows) else 84),

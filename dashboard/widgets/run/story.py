@@ -36,7 +36,7 @@ from dashboard.widgets.parts import (
     sentence,
 )
 from dashboard.widgets.results import result
-from dashboard.widgets.tables import ALL_AT_ONCE, arm_name, draw, shown_table, type_cells, type_column
+from dashboard.widgets.tables import ALL_AT_ONCE, arm_name, shown_table, type_cells, type_column
 from dashboard.wording import Markdown
 
 _EPISODES_LINKED: Final = 1
@@ -282,20 +282,6 @@ def _config(story: RunStory) -> dict[str, Any]:
     }
 
 
-def _why(arm: RunArm) -> str:
-    drawn = draw(arm.draw, arm.reason)
-    parts = [f"draw {drawn}" if arm.reason == "draw" else explained.why(arm)]
-    if sentences.is_too_low(arm):
-        parts = [f"draw {drawn} too low"]
-    elif drawn != wording.MISSING and arm.reason in {"budget", "k"}:
-        parts.append(f"draw {drawn}")
-    if arm.rank is not None:
-        parts.append(f"rank {wording.count(arm.rank)}")
-    if arm.token_cost is not None:
-        parts.append(wording.things(arm.token_cost, "token"))
-    return ", ".join(parts)
-
-
 def _decisions(story: RunStory, arms: Sequence[RunArm]) -> pa.Table:
     kinds = pa.array(type_cells([arm.arm for arm in arms]), type=pa.list_(pa.string()))
     cells: dict[str, object] = {
@@ -304,7 +290,7 @@ def _decisions(story: RunStory, arms: Sequence[RunArm]) -> pa.Table:
         "prompt": [wording.state(arm.state) for arm in arms],
     }
     if story.selection is not None:
-        cells["why"] = [_why(arm) for arm in arms]
+        cells["why"] = [sentences.decided(arm) for arm in arms]
     cells |= {
         "evidence": [explained.evidence(arm, story) for arm in arms],
         "observed": [explained.observed(arm) for arm in arms],
