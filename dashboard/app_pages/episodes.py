@@ -30,7 +30,7 @@ def page() -> None:
     with title:
         sentence(sentences.episodes(environments, filtered=chosen != EpisodeFilter()), here.tokens)
         one = environments[0] if len(environments) == 1 else None
-        muted(sentences.averages_line(one) if one else "Each environment pays on a scale of its own.")
+        muted(sentences.averages_line(one) if one else sentences.came_to(environments))
     with panel("Runs without an episode"):
         widgets.runs_without_episode()
     if environments:

@@ -55,7 +55,11 @@ def page() -> None:
         posteriors.table(known, matches, judged, truth)
         st.markdown(
             small(
-                inclusion_sentences.chances_note(inclusion, [known.columns.keys[index] for index in matches])
+                "In runs: prompts with the arm. Pulls: those runs that observed it, and rewards. Effective: pulls "
+                "less the likeness of runs in one session. "
+                + inclusion_sentences.chances_note(
+                    inclusion, [known.columns.keys[index] for index in matches]
+                )
             )
         )
     how_it_is_computed("savings", "posterior")

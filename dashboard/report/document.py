@@ -277,7 +277,7 @@ def _beliefs(facts: Facts) -> Section:
             _figure(
                 "Density of 1 arm"
                 if len(chosen) == 1
-                else f"Densities of {len(chosen)} arms: those that need a look, then the most used",
+                else f"Densities of {len(chosen)} arms: those that changed or went unused, then the most used",
                 lambda narrow: densities(chosen, others, LOOK, compact=narrow, n_others=int(rest.sum())),
             ),
         ),

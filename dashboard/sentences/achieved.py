@@ -96,7 +96,7 @@ def next_step(saved: Savings) -> Markdown:
         )
     if outcome.word == "open" and outcome.more_judged:
         more = wording.things(round(float(f"{outcome.more_judged:.2g}")), "more judged baseline run")
-        return Markdown(f"About {more} would show success to be as much, if nothing differs.")
+        return Markdown(f"**For success**: about {more} would show it to be as much, if nothing differs.")
     return Markdown("")
 
 

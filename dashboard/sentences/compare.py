@@ -130,6 +130,25 @@ def side_savings(a: Savings | None, b: Savings | None) -> list[tuple[Words, Word
     return rows
 
 
+def savings_apart(a: Savings | None, b: Savings | None) -> Words:
+    """Return whether a difference of the savings of two sides is shown; empty where a single run has none."""
+    if a is None or b is None:
+        return Words("")
+    words = apart(Words("Tokens saved"), a.overall.shown, b.overall.shown)
+    if a.money is None or b.money is None or not (a.money.is_known and b.money.is_known):
+        return words
+    return f"{words} {apart(Words('Cost saved'), a.money.shown, b.money.shown)}"
+
+
+def apart(saved: Words, a: Estimate, b: Estimate) -> Words:
+    """Return whether two intervals of a saving are apart, and which side saves more."""
+    if a.limits is None or b.limits is None:
+        return f"{saved}: a side has no interval, so no difference can be named."
+    if a.limits[0] <= b.limits[1] and b.limits[0] <= a.limits[1]:
+        return f"{saved}: the intervals overlap, so no difference is shown."
+    return f"{saved}: the intervals are apart, {'A' if a.limits[0] > b.limits[1] else 'B'} saves more."
+
+
 def _saved(one: Savings | None) -> Words:
     if one is None:
         return Words("a single run has no baseline")

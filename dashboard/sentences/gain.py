@@ -13,7 +13,7 @@ from core.maths.statistics.savings import (
     Savings,
     SavingsVerdict,
 )
-from core.maths.statistics.savings.sums import MIN_FOR_FIGURE, MIN_FOR_INTERVAL
+from core.maths.statistics.savings.sums import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, MIN_FOR_PROOF
 from core.maths.statistics.savings.verdict import CLAIMS
 from core.records.savings_words import REASONS
 from dashboard import wording
@@ -138,6 +138,22 @@ def pending(overall: Comparison, *, rate: float) -> Markdown:
         return f"{words} The baseline rate is 0, so no baseline run will come."
     about = wording.things(round(missing_runs / rate), "more run")
     return f"{words} At a baseline rate of {wording.percent(rate, 0)} that takes about {about}."
+
+
+def takes(rate: float) -> Words:
+    """Return the runs of each group that an interval and a proof take, and all runs that come with them.
+
+    >>> takes(0.1).partition(".")[0]
+    'An interval takes 10 runs of each: about 100 runs at a baseline rate of 10%'
+    """
+    about = (
+        wording.things(round(MIN_FOR_INTERVAL / min(rate, 1 - rate)), "run")
+        if rate < 1
+        else "no number of runs"
+    )
+    at = f"about {about} at a baseline rate of {wording.percent(rate, 0)}"
+    proof = f"A proof takes {MIN_FOR_PROOF} of each or more: more the further their tokens lie apart."
+    return f"An interval takes {MIN_FOR_INTERVAL} runs of each: {at}. {proof}"
 
 
 def blocks(overall: Comparison) -> Markdown:

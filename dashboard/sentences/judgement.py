@@ -27,7 +27,6 @@ _FEW: Final = 12
 _TOOL_CALLED: Final = "runs with a tool call"
 """The base of every share: other runs teach nothing."""
 
-_LOOK: Final = ("arm needs a look", "arms need a look")
 _CLAUSES: Final = 3
 _NAMES: Final = 3
 
@@ -291,7 +290,7 @@ def _counted(
     clauses = [
         ("worth", "earns its place", "earn their place"),
         ("not_worth", *less),
-        ("look", *_LOOK),
+        ("look", "arm changed or went unused", "arms changed or went unused"),
         ("used_often", *_OF_ONE_AND_MANY["used_often"]),
         ("used_seldom", *_OF_ONE_AND_MANY["used_seldom"]),
         ("early", "is too early to judge", "are too early to judge"),
@@ -305,7 +304,7 @@ def _counted(
         if number and len(parts) <= 2 * (_CLAUSES - 1) + 1:
             words = f"{wording.count(number)} {one if number == 1 else more}"
             linked: Markdown = f"[{words}]({links[kind]})" if kind in links else words
-            is_key = len(parts) == 1 or one == _LOOK[0]
+            is_key = len(parts) == 1 or kind == "look"
             parts += ["" if len(parts) == 1 else ", ", Phrase(linked) if is_key else linked]
     return composed(*parts, ".")
 

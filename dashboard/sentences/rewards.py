@@ -97,6 +97,23 @@ def episodes(summaries: Sequence[EnvironmentSummary], *, filtered: bool) -> Sent
     return composed(Phrase(which), f"{passing}; ", flagged, " in a way that needs a look.")
 
 
+def came_to(summaries: Sequence[EnvironmentSummary]) -> Words:
+    """Return what the episodes of several environments came to, in numbers that add up to all of them."""
+    rated = [(one.success, one.n - one.without_reward - one.broken) for one in summaries]
+    known = [(round(rate.rate * n), n) for rate, n in rated if rate is not None]
+    won, n_known = sum(one for one, _ in known), sum(n for _, n in known)
+    n_unpaid, n_broken = sum(one.without_reward for one in summaries), sum(one.broken for one in summaries)
+    numbers = {
+        "success": won,
+        "no success": n_known - won,
+        "nothing paid": n_unpaid,
+        "broken": n_broken,
+        "unknown, off the usual scale": sum(n for _, n in rated) - n_known,
+    }
+    came = [f"{wording.count(n)} {name}" for name, n in numbers.items() if n or "off" not in name]
+    return f"They came to: {'; '.join(came)}. Each environment pays on a scale of its own."
+
+
 def needs_a_look(one: EnvironmentSummary) -> bool:
     """Return whether a finding is more than a notice."""
     return any(FINDING_SEVERITY[kind] != "notice" for kind in one.findings)

@@ -169,15 +169,15 @@ def need_words(saved: Savings) -> Words:
             "no_variation": "all runs of a group are alike so far",
             "unreachable": "more baseline runs alone cannot reach it",
         }.get(need.missing or "", "there is no interval yet")
-        return f"**Baseline runs until {target}: unknown**; {why}."
+        return f"**Baseline runs until tokens saved are known to {target}: unknown**; {why}."
     now = "" if need.half_width_points is None else f" It is ± {need.half_width_points:.1f} now."
     if need.n_more == 0:
-        return f"**The interval is within {target}.**{now}"
+        return f"**The interval of tokens saved is within {target}.**{now}"
     runs = f"{wording.things(need.n_more, 'more baseline run')}"
     all_runs = wording.count(need.n_more / need.baseline_rate)
     rate = wording.percent(need.baseline_rate, 0)
     about = f"about {all_runs} runs in all at a rate of {rate}, if runs stay as they are"
-    return f"**{runs} until {target}**, {about}.{now}"
+    return f"**{runs} until tokens saved are known to {target}**, {about}.{now}"
 
 
 def proof_words(saved: Savings) -> Words:

@@ -155,9 +155,9 @@ def compared(sides: NamedSides) -> ComparedSides:
 def runs(both: ComparedSides, sides: NamedSides) -> None:
     """Draw failures, bill, savings and numbers of both sides."""
     names = sides.names
-    saved = sentences.side_savings(queries.side_savings(sides.a), queries.side_savings(sides.b))
-    rows = [*sentences.side_rows(both), *saved]
-    section("Failures and bill", "per run, with 95% intervals")
+    saved = queries.side_savings(sides.a), queries.side_savings(sides.b)
+    rows = [*sentences.side_rows(both), *sentences.side_savings(*saved)]
+    section("Failures and bill", "brackets: 95% intervals; tokens and cost a run are means without one")
     small_table(
         {
             "figure": [head for head, _, _ in rows],
@@ -166,6 +166,8 @@ def runs(both: ComparedSides, sides: NamedSides) -> None:
         },
         alt="Runs, failures, tokens and cost of both sides",
     )
+    if apart := sentences.savings_apart(*saved):
+        muted(apart)
 
 
 def other_arms(both: ComparedSides, sides: NamedSides, n_pictured: int) -> None:

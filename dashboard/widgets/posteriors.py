@@ -58,7 +58,7 @@ TRUTH: Final = "truth"
 FIND: Final = "find"
 JUDGED_AS: Final = "judged"
 JUDGEMENT_KIND_WORDS: Final[Mapping[str, Words]] = {
-    "look": Words("Need a look"),
+    "look": Words("Changed or unused"),
     "worth": Words("Earn their place"),
     "not_worth": Words("Do not"),
     "used_often": Words("Used in most runs"),
@@ -90,7 +90,7 @@ def arms(known: Belief, by: Order, judged: Mapping[str, Judgement]) -> tuple[Int
         with behind:
             chosen = several_arms(known.columns, key=POSTERIORS_ARMS, label="Arms, up to 12", help_text=None)
             st.markdown(
-                ":small[:gray[None chosen: arms that need a look, then the best with 20 pulls or more.]]"
+                ":small[:gray[None chosen: arms that changed or went unused, then the best with 20 pulls or more.]]"
             )
             method = st.radio(
                 "95% interval",

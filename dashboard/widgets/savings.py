@@ -19,7 +19,7 @@ from dashboard.figures.savings_time import money_time, savings_time, tokens_time
 from dashboard.reading import pictured_once, reading
 from dashboard.sentences import savings as sentences
 from dashboard.sentences.achieved import percent_words, solved_table, weeks_table
-from dashboard.sentences.gain import blocks, headline
+from dashboard.sentences.gain import blocks, headline, takes
 from dashboard.sentences.money import months_table
 from dashboard.widgets.charts import time_chart
 from dashboard.widgets.fields import choice
@@ -80,8 +80,9 @@ def _cards(saved: Savings) -> list[tuple[Words, str, str | None, Words]]:
         (
             Words("Baseline runs needed"),
             wording.count(need.n_more),
-            None if half is None else f"± {half:.1f} points now",
-            f"How many more until the interval of the savings is ± {need.target_points:g} points.",
+            None if half is None else f"tokens saved: ± {half:.1f} points now",
+            f"How many more until the interval of the tokens saved is ± {need.target_points:g} points; what success "
+            "takes is another number.",
         ),
     ]
 
@@ -122,7 +123,7 @@ def by_part(saved: Savings) -> None:
     for column, (part, rows, table) in zip(st.columns(2, gap="large"), parts, strict=True):
         if len(rows) > 1:
             with column:
-                section(f"By {part}")
+                section(f"By {part}", "savings of tokens, with 95% intervals")
                 cells = map(list, zip(*(map(wording.plain, row) for row in table.cells(rows)), strict=True))
                 shown = dict(zip((part, *table.heads[1:]), cells, strict=True))
                 small_table(literal_cells(shown), alt=f"Savings by {part}")
@@ -148,7 +149,8 @@ def what_is_missing(saved: Savings) -> None:
         muted(assigned)
     empty(
         headline(saved),
-        "The picture appears here as soon as both groups have at least 2 runs with known token usage.",
+        "The picture appears here as soon as both groups have at least 2 runs with known token usage. "
+        f"{takes(settings.baseline_rate or rate)}",
         rows={
             "needed": ["phase", "baseline rate", "selected runs", "baseline runs"],
             "now": [

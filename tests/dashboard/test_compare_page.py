@@ -6,17 +6,21 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
 from core.explained.runs import ARMS_OF_SIDES
 from core.flows import queries
 from core.flows.learn import record_all, reward
+from core.records.estimate import Estimate
 from core.records.run_query import RunSide, View
 from dashboard import wording
 from dashboard.sentences import compare as sentences
 from dashboard.sentences.gain import no_figure
 from dashboard.widgets import address
 from dashboard.widgets.compare import shift_cell
+from dashboard.wording import Words
 from tests.dashboard.conftest import Open, check, texts, unfold
 from tests.dashboard.worlds import NOON_MS, keys, runs, world
 
@@ -200,3 +204,13 @@ def test_an_empty_learner_and_one_model_say_what_is_missing(open_page: Open, dat
     assert not open_page("compare").exception
     record_all(world(database, ARMS, 0), [msgspec.structs.replace(runs(ARMS, 1)[0], model="one")])
     assert open_page("compare", compare_by="Models").title[0].value.startswith("Name two sides")
+
+
+@given(*[st.tuples(st.floats(-90, 90), st.floats(0.1, 40)) for _ in "ab"])
+def test_a_difference_of_savings_is_shown_where_the_intervals_are_apart(
+    a: tuple[float, float], b: tuple[float, float]
+) -> None:
+    sides = [Estimate(value=at, lower=at - half, upper=at + half) for at, half in (a, b)]
+    words = sentences.apart(Words("Tokens saved"), *sides)
+    assert ("no difference" in words) == (abs(a[0] - b[0]) <= a[1] + b[1])
+    assert "no difference" in words or ("A saves more" in words) == (a[0] > b[0])

@@ -411,3 +411,12 @@ def test_steady_environments_need_no_look(open_page: Open, database: Path) -> No
     tell(database, *sums(120))
     assert "needs a look.**" not in said(open_page())
     assert "fell" not in said(open_page())
+
+
+def test_what_all_episodes_came_to_adds_up(open_page: Open, database: Path) -> None:
+    broken = [replace(one, uid=f"broken {one.uid}", broken=True) for one in sums(3)]
+    tell(database, *sums(20), *broken, *(hacked(number) for number in range(9)))
+    line = next(text for text in texts(open_page("episodes")) if "They came to: " in text)
+    assert sum(map(int, re.findall(r"(\d+) [a-z]", line))) == 32
+    assert "10 success" in line
+    assert "3 broken" in line

@@ -142,7 +142,7 @@ def test_a_few_arms_are_named_by_what_needs_a_look_and_many_are_counted() -> Non
         "poisoned0, poisoned1 and poisoned2 look poisoned."
     )
     assert said(sentences.posteriors(many(worth=2, not_worth=12, drifting=1, too_early=9_000, seed=6))) == (
-        "Of 9,021 arms 2 earn their place, 12 do not, 1 arm needs a look."
+        "Of 9,021 arms 2 earn their place, 12 do not, 1 arm changed or went unused."
     )
     assert said(sentences.posteriors(many(not_worth=14, open=1))) == (
         "Of 15 arms 14 do not earn their place, 1 is undecided."
@@ -166,7 +166,9 @@ def test_every_place_says_what_was_judged(open_page: Open, context: Context) -> 
     assert cells == {arm: sentences.fitting(one, 46, year_of_ms=year_of_ms) for arm, one in judged.items()}
     whole = {arm: sentences.judgement(one, year_of_ms=year_of_ms) for arm, one in judged.items()}
     assert all(len(cell) <= 46 and whole[arm].startswith(cell) for arm, cell in cells.items())
-    assert "need a look" in open_page("posteriors").title[0].value or len(judged) <= 12
+    everyone = open_page("posteriors")
+    assert "changed or went unused" in everyone.title[0].value or len(judged) <= 12
+    assert "Pulls: those runs that observed it, and rewards." in "".join(texts(everyone))
     for arm, word in ((poisoned[0], "Looks like a detector fault"), ("tool:other:drifts", "is drifting")):
         assert word in open_page("arm", arm=arm).title[0].value
     document = rendered(report(gather(context, View()))).decode()

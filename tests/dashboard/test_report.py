@@ -134,7 +134,7 @@ def test_a_command_is_named_only_where_it_answers(tmp_path: Path) -> None:
 
 def test_the_figure_of_densities_names_how_many_it_shows(tmp_path: Path) -> None:
     read = Reader(rendered(report(gather(world(tmp_path / "a.db", keys(4), 60), View()))))
-    assert "Densities of 4 arms: those that need a look, then the most used" in read.text
+    assert "Densities of 4 arms: those that changed or went unused, then the most used" in read.text
 
 
 def test_it_loads_nothing_and_has_no_script(tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ def test_needs_say_how_many_runs_and_at_what_rate() -> None:
     assert f"about {wide.need.n_more * 10:,} runs in all at a rate of 10%" in words
     assert sentences.need_words(_saved([9_000] * 3, [8_000] * 3)).startswith("**Baseline runs until")
     tight = _saved([9_000 + at for at in range(40)], [8_000 + at for at in range(40)])
-    assert sentences.need_words(tight).startswith("**The interval is within ± 5 points.**")
+    assert sentences.need_words(tight).startswith("**The interval of tokens saved is within ± 5 points.**")
 
 
 def test_what_nobody_reads_is_counted_and_named() -> None:
