@@ -103,9 +103,12 @@ def repair_effect(preview: RepairPreview, *, starts_then: bool) -> Markdown:
     corrected = f" {rest} that people corrected stay{'s' if preview.n_corrected == 1 else ''}." * bool(
         preview.n_corrected
     )
-    n_light = preview.n - sum(one.n_earlier + one.now.pulls - one.after.pulls for one in preview.arms)
+    n_before = sum(one.n_earlier for one in preview.arms)
+    n_light = preview.n - n_before - sum(one.now.pulls - one.after.pulls for one in preview.arms)
     if n_light > 0:
         corrected = f" {wording.count(n_light)} of them weigh less than a pull.{corrected}"
+    if n_before:
+        corrected = f" {wording.count(n_before)} of them were before a reset and move nothing.{corrected}"
     if starts_then:
         n = wording.things(preview.n, "earlier automatic observation")
         return Markdown(f"{n} would count no more, all later ones stay.{corrected} You can undo it.")

@@ -215,4 +215,4 @@ def test_a_repair_s_numbers_add_up(n_pulls: int, n_light: int, n_earlier: int) -
     arm = RepairedArm("tool:a:b", n, 0, n_earlier, now, replace(now, pulls=100 - n_pulls))
     words = sentences.repair_effect(RepairPreview(0, 1, n, 0, (arm,)), starts_then=True)
     assert (f" {n_light} of them weigh" in words) == bool(n_light)
-    assert "less than a pull" not in words or n_light
+    assert (f" {n_earlier} of them were" in words) == bool(n_earlier)
