@@ -146,14 +146,11 @@ def takes(rate: float) -> Words:
     >>> takes(0.1).partition(".")[0]
     'An interval takes 10 runs of each: about 100 runs at a baseline rate of 10%'
     """
-    about = (
-        wording.things(round(MIN_FOR_INTERVAL / min(rate, 1 - rate)), "run")
-        if rate < 1
-        else "no number of runs"
+    about = wording.things(round(MIN_FOR_INTERVAL / (min(rate, 1 - rate) or 1)), "run")
+    return (
+        f"An interval takes {MIN_FOR_INTERVAL} runs of each: about {about} at a baseline rate of "
+        f"{wording.percent(rate, 0)}. A proof takes {MIN_FOR_PROOF} of each or more, by how far their tokens differ."
     )
-    at = f"about {about} at a baseline rate of {wording.percent(rate, 0)}"
-    proof = f"A proof takes {MIN_FOR_PROOF} of each or more: more the further their tokens lie apart."
-    return f"An interval takes {MIN_FOR_INTERVAL} runs of each: {at}. {proof}"
 
 
 def blocks(overall: Comparison) -> Markdown:

@@ -111,7 +111,9 @@ def came_to(summaries: Sequence[EnvironmentSummary]) -> Words:
         "unknown, off the usual scale": sum(n for _, n in rated) - n_known,
     }
     came = [f"{wording.count(n)} {name}" for name, n in numbers.items() if n or "off" not in name]
-    return f"They came to: {'; '.join(came)}. Each environment pays on a scale of its own."
+    n_unfinished = sum(one.n - one.n_finished for one in summaries)
+    among = f" {wording.count(n_unfinished)} of them are unfinished." if n_unfinished else ""
+    return f"They came to: {'; '.join(came)}.{among} Each environment pays on a scale of its own."
 
 
 def needs_a_look(one: EnvironmentSummary) -> bool:

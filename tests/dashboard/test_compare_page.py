@@ -163,6 +163,9 @@ def test_the_bill_has_the_savings_of_both_sides_or_what_is_missing(open_page: Op
         assert shown.limits is not None
         limits = wording.percent_interval(*shown.limits)
         assert cell == f"{wording.percent(shown.value / 100)} ({limits})"
+    words = "\n".join(texts(open_page("compare", compare_by="Models", model_a="large", model_b="mini")))
+    assert "cost a run are means" in words
+    assert "Tokens saved: the intervals" in words
     single = bill(open_page("compare", compare_by="Runs", run_a="run-3", run_b="run-5"))["tokens saved"]
     assert not any("%" in one for one in single)
 

@@ -415,8 +415,12 @@ def test_steady_environments_need_no_look(open_page: Open, database: Path) -> No
 
 def test_what_all_episodes_came_to_adds_up(open_page: Open, database: Path) -> None:
     broken = [replace(one, uid=f"broken {one.uid}", broken=True) for one in sums(3)]
-    tell(database, *sums(20), *broken, *(hacked(number) for number in range(9)))
+    off = [replace(one, uid=f"off {one.uid}", environment="off", steps=one.steps[3:]) for one in sums(8)]
+    off = [replace(one, steps=(replace(one.steps[0], reward=7.0),)) for one in off]
+    silent = [replace(one, uid=f"none {one.uid}", environment="none", steps=one.steps[:3]) for one in sums(4)]
+    tell(database, *sums(20), *broken, *off, *silent, *(hacked(number) for number in range(9)))
     line = next(text for text in texts(open_page("episodes")) if "They came to: " in text)
-    assert sum(map(int, re.findall(r"(\d+) [a-z]", line))) == 32
+    *came, unfinished = map(int, re.findall(r"(\d+) [a-z]", line))
+    assert (came, sum(came), unfinished) == ([10, 19, 4, 3, 8], 44, 4)
     assert "10 success" in line
     assert "3 broken" in line

@@ -168,7 +168,7 @@ def test_every_place_says_what_was_judged(open_page: Open, context: Context) -> 
     assert all(len(cell) <= 46 and whole[arm].startswith(cell) for arm, cell in cells.items())
     everyone = open_page("posteriors")
     assert "changed or went unused" in everyone.title[0].value or len(judged) <= 12
-    assert "Pulls: those runs that observed it, and rewards." in "".join(texts(everyone))
+    assert "Pulls: those runs" in "".join(texts(everyone))
     for arm, word in ((poisoned[0], "Looks like a detector fault"), ("tool:other:drifts", "is drifting")):
         assert word in open_page("arm", arm=arm).title[0].value
     document = rendered(report(gather(context, View()))).decode()

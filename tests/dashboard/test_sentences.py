@@ -24,9 +24,9 @@ from core.maths.statistics.savings import Savings, savings
 from core.records.arm_summary import ArmVersions
 from core.records.times import DAY_MS
 from dashboard import wording
+from dashboard.sentences import achieved, gain
 from dashboard.sentences import arm as arm_sentences
 from dashboard.sentences import confidence as confidence_sentences
-from dashboard.sentences import gain
 from dashboard.sentences import inclusion as inclusion_sentences
 from dashboard.sentences import overview as overview_sentences
 from dashboard.sentences import savings as sentences
@@ -216,6 +216,8 @@ def test_needs_say_how_many_runs_and_at_what_rate() -> None:
     assert wide.need.n_more is not None
     assert f"about {wide.need.n_more * 10:,} runs in all at a rate of 10%" in words
     assert sentences.need_words(_saved([9_000] * 3, [8_000] * 3)).startswith("**Baseline runs until")
+    judged = replace(wide, outcome=msgspec.structs.replace(wide.outcome, word="open", more_judged=2_314))
+    assert achieved.next_step(judged).startswith("**For success**: about 2,300")
     tight = _saved([9_000 + at for at in range(40)], [8_000 + at for at in range(40)])
     assert sentences.need_words(tight).startswith("**The interval of tokens saved is within ± 5 points.**")
 
