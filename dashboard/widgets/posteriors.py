@@ -58,7 +58,7 @@ TRUTH: Final = "truth"
 FIND: Final = "find"
 JUDGED_AS: Final = "judged"
 JUDGEMENT_KIND_WORDS: Final[Mapping[str, Words]] = {
-    "look": Words("Changed or unused"),
+    "look": Words("Need a look"),
     "worth": Words("Earn their place"),
     "not_worth": Words("Do not"),
     "used_often": Words("Used in most runs"),
