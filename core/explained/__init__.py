@@ -28,6 +28,7 @@ from core.explained.arm import (
 from core.explained.machine import server
 from core.explained.run import (
     NONE,
+    NOT_RECORDED,
     Decided,
     achieved,
     bill,

@@ -29,6 +29,7 @@ _BY: Final[dict[OutcomeSource, str]] = {
     "thumb": "rewards of the full run say",
 }
 NONE: Final = "–"
+NOT_RECORDED: Final = "What else was in the prompt is not recorded."
 _NAMED: Final = 10
 """Tools outside the prompt that a sentence names; it says how many more there are."""
 
@@ -76,13 +77,23 @@ def verdict(story: RunStory) -> str:
         )
         rest = "" if n_used == n_in else f", the other {n_in - n_used:,} got 0"
         used = f"{n_used:,} of {n_in:,} were referenced and got 1{rest}.{after}{_by_name(story)}"
-        return f"Observed: {calls}, so every arm in the prompt was judged. {used}{_taken_back(story)}"
+        judged = f", so every arm in the prompt was judged. {used}"
+        if facts.inventory == "inferred":
+            judged = f". {called(story)}{after}"
+        return f"Observed: {calls}{judged}{_taken_back(story)}"
     why = {
         "conversational": "a run without one is conversation",
         "aborted": "it was aborted before one",
         "error": "it failed before one",
     }
     return f"Nothing was learned: {calls}, and {why[facts.outcome]}. No arm was rewarded or penalised."
+
+
+def called(story: RunStory) -> str:
+    """Return what a run whose prompt is known by calls alone called, with its rewards."""
+    others = story.n_in - story.n_referenced
+    rest = f" {number_of(others, 'arm')} known by calls of other runs got 0." * bool(others)
+    return f"Called: {number_of(story.n_referenced, 'tool')}, rewarded with 1.{rest} {NOT_RECORDED}"
 
 
 def achieved(story: RunStory) -> str:
@@ -358,10 +369,12 @@ def not_decided(story: RunStory) -> str | None:
     if facts.run_class == "trial":
         return "This run is of a trial: it teaches nothing and counts in no figure."
     if facts.run_class == "imported":
-        return (
-            "This run was imported, and its source records no decisions: what was in the prompt is known "
-            f"({facts.inventory}), why it was is not."
+        known = (
+            NOT_RECORDED
+            if facts.inventory == "inferred"
+            else f"What was in the prompt is known ({facts.inventory}), why it was is not."
         )
+        return f"This run was imported, and its source records no decisions. {known}"
     return f"No decisions were recorded with this {facts.run_class} run: what was in the prompt is known, why is not."
 
 

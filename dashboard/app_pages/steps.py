@@ -13,7 +13,7 @@ from dashboard import pages, queries, reviews, wording
 from dashboard.pages import Page
 from dashboard.reading import reading
 from dashboard.sentences import Phrase
-from dashboard.widgets import address
+from dashboard.widgets import address, trials
 from dashboard.widgets.parts import link, muted, no_arms, sentence
 from dashboard.wording import Markdown, Words
 
@@ -50,8 +50,8 @@ def page() -> None:
 def _steps(overview: Overview) -> tuple[Step, ...]:
     """Return the steps over this learner's arms that need a look, else the least used one."""
     flagged = next((item.arms for item in overview.attention if item.arms), ())
-    worst = tuple(arm.key for arm in overview.bottom[-1:] or overview.top[-1:])
-    arms = (flagged or worst or queries.everything().columns.keys)[:_MOST_ARMS]
+    least = tuple(row.key for row in sorted(trials.worth_rows(), key=lambda row: row.uses)[:1])
+    arms = (flagged or least or queries.everything().columns.keys)[:_MOST_ARMS]
     arm, name = arms[0], f"**{wording.literal(wording.short_name(arms[0]))}**"
     repaired = f"{wording.things(len(arms), 'arm')}" if len(arms) > 1 else name
     return (

@@ -127,6 +127,9 @@ def run(story: RunStory) -> Sentence:
         return composed(name, Phrase("assigned by an experiment"), ", and it is open for you to judge.")
     n_all, n_in = len(story.arms), story.n_in
     kind = _CLASS_WORDS[facts.run_class]
+    if facts.inventory == "inferred":
+        tools = f"{wording.things(story.n_referenced, 'tool')} {'was' if story.n_referenced == 1 else 'were'} called"
+        return composed(name, f"{kind}: ", Phrase(tools), f". {explained.NOT_RECORDED}")
     arms = (
         f"{wording.count(n_in)} of {wording.things(n_all, 'arm')}"
         if n_all > n_in

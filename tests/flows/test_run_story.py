@@ -21,6 +21,7 @@ from core.guidance import guidance
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, Status
 from core.records.selection import Selection
+from dashboard.sentences import runs as page
 from tests.worlds import START_MS, a_run, chosen_among, lines_file, run_line
 
 OFFERED = [
@@ -136,6 +137,23 @@ def test_an_imported_run_says_that_it_has_no_decisions(context: Context, tmp_pat
     assert [explained.observed(arm) for arm in story.arms] == ["● 1.0", "× 0.0", "× 0.0"]
     assert [explained.evidence(arm, story) for arm in story.arms][:2] == ["called", "not called in 1 call"]
     assert explained.sources(story) is None
+
+
+@pytest.mark.parametrize("folder", ["claude-code", "tau-bench"])
+def test_calls_alone_are_no_claim_about_the_prompt(context: Context, shared_data: Path, folder: str) -> None:
+    """Every imported run, where its inventory is inferred from calls and where its source lists it."""
+    import_files(context, [shared_data / folder])
+    for row in queries.runs(context, 1_000):
+        story = queries.run(context, row.uid)
+        is_inferred = story.facts.inventory == "inferred"
+        words = f"{explained.verdict(story)} {explained.not_decided(story)}"
+        assert ("every arm" in words or "is known (" in words) != is_inferred
+        title = "".join(part if isinstance(part, str) else str(part.text) for part in page.run(story))
+        assert (explained.NOT_RECORDED in words) == (explained.NOT_RECORDED in title) == is_inferred
+        if is_inferred and story.facts.outcome == "observed":
+            rewarded = sum(arm.reward == 1 for arm in story.arms)
+            assert f"Called: {rewarded} tool" in words
+            assert f"{rewarded} tool" in title
 
 
 def test_a_run_whose_import_was_undone_has_its_story(context: Context, tmp_path: Path) -> None:
