@@ -22,6 +22,7 @@ from random import SystemRandom
 from tempfile import TemporaryFile
 from typing import IO, Any, Final, ParamSpec, TypeVar
 from urllib.parse import quote, unquote, urlencode
+from urllib.request import getproxies, proxy_bypass
 
 import msgspec
 import urllib3
@@ -39,6 +40,7 @@ from core.errors import (
     ArmscopeError,
     Closed,
     InvalidBatch,
+    InvalidInput,
     NotApplicable,
     StoreError,
     TimedOut,
@@ -88,6 +90,9 @@ class Client(LearnerProtocol):
     for the selection and ``record_s`` (.5) for the record. A run that can't be recorded waits in the folder
     ``spool``. A method that reads, such as `status`, raises `Unreachable` after ``read_s`` (120) seconds. If the
     server refuses connections, it raises within 3 seconds.
+
+    ``proxy`` is the address of an HTTP proxy, "" = none. Without it the usual variables ``HTTPS_PROXY``,
+    ``HTTP_PROXY`` and ``NO_PROXY`` hold. ``ca`` is a file of certificates to trust in place of the system's.
     """
 
     def __init__(
@@ -101,8 +106,11 @@ class Client(LearnerProtocol):
         record_s: float | None = None,
         read_s: float | None = None,
         spool: str | Path | None = None,
+        proxy: str | None = None,
+        ca: str | Path | None = None,
     ) -> None:
         limits = Limits.of(connect_s=connect_s, select_s=select_s, record_s=record_s)
+        _check_address(url)
         self._read_s = seconds("ARMSCOPE_READ_S", read_s, _ANSWER_S)
         self._readers = Threads()
         kept = Spool.of_server(url, learner, parent=None if spool is None else Path(spool))
@@ -111,10 +119,16 @@ class Client(LearnerProtocol):
         self._root = f"{url.rstrip('/')}/api/v1"
         self._base = f"{self._root}/learners/{quote(learner, safe='')}"
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._proxy = _proxy_to(self._root) if proxy is None else proxy
+        self._ca = _certificates(ca)
         self._connect()
 
     def _connect(self) -> None:
-        self._pool = urllib3.PoolManager(maxsize=16, timeout=Timeout(connect=_CONNECT_S, read=_ANSWER_S))
+        timeout = Timeout(connect=_CONNECT_S, read=_ANSWER_S)
+        if self._proxy:
+            self._pool: urllib3.PoolManager = _through(self._proxy, timeout, self._ca)
+        else:
+            self._pool = urllib3.PoolManager(maxsize=16, timeout=timeout, ca_certs=self._ca)
         self._process = os.getpid()
 
     def _release(self) -> None:
@@ -142,13 +156,28 @@ class Client(LearnerProtocol):
             if value is not None or parameters[name].default is NODEFAULT
         }
         if path.startswith(RECORDS):
-            return _decoded(self._record(path, fields), operation.answer)
+            query = f"?{urlencode({'input': msgspec.json.encode(fields).decode()})}" if fields else ""
+            return self._decoded(self._read(path + query), operation.answer, of_record=True)
         method = "PUT" if operation.bound else "POST"
-        return _decoded(self._answer(method, path, msgspec.json.encode(fields)), operation.answer)
+        return self._decoded(self._answer(method, path, msgspec.json.encode(fields)), operation.answer)
 
-    def _record(self, path: str, fields: Mapping[str, object]) -> msgspec.Raw:
-        query = f"?{urlencode({'input': msgspec.json.encode(fields).decode()})}" if fields else ""
-        return msgspec.json.decode(self._read(path + query), type=dict[str, msgspec.Raw])["record"]
+    def _decoded(self, answer: bytes, kind: type[_T], *, of_record: bool = False) -> _T:
+        with self._of_armscope():
+            held = msgspec.json.decode(answer, type=dict[str, msgspec.Raw])["record"] if of_record else answer
+            return msgspec.json.decode(held, type=kind, dec_hook=_array)
+
+    @contextmanager
+    def _of_armscope(self) -> Iterator[None]:
+        """Raise `Unreachable` where an answer can't be armscope's."""
+        try:
+            yield
+        except ArmscopeError:
+            raise
+        except (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError) as problem:
+            raise Unreachable(
+                f"The server at {self._location()} must be armscope, got an answer of another program.",
+                next_step="Check its address, and whether a proxy answers in its place.",
+            ) from problem
 
     def _read(self, path: str) -> bytes:
         """Return the answer of a report, in limited time also where it arrives byte by byte."""
@@ -171,14 +200,17 @@ class Client(LearnerProtocol):
             self._limited.timeout = None
 
     def _send(self, body: bytes) -> RecordAnswer:
-        return _decoded(self._answer("POST", Verbs.record.route, body), RecordAnswer)
+        return self._decoded(self._answer("POST", Verbs.record.route, body), RecordAnswer)
 
     def _record_runs(self, runs: Sequence[Run]) -> list[RecordAnswer]:
         body = b"".join(msgspec.json.encode({"run": run}) + b"\n" for run in runs)
         answer = self._answer("POST", "runs:batch", body, content_type=_NDJSON)
-        lines = [msgspec.json.decode(line) for line in answer.splitlines()]
-        bad = {line["line"]: error_of(line) for line in lines if not line["ok"]}
-        answers = [bad.get(line["line"]) or msgspec.convert(line, RecordAnswer) for line in lines]
+        with self._of_armscope():
+            lines = [msgspec.json.decode(line) for line in answer.splitlines()]
+            bad = {line["line"]: error_of(line) for line in lines if not line["ok"]}
+            answers = [bad.get(line["line"]) or msgspec.convert(line, RecordAnswer) for line in lines]
+            if len(answers) != len(runs):
+                raise ValueError(len(answers))
         return recorded(answers, bad)
 
     # Files, which are here and not at the server
@@ -205,11 +237,11 @@ class Client(LearnerProtocol):
                 length=length,
                 answer_s=_FILE_S,
             )
-        return msgspec.json.decode(answer, type=ImportAnswer)
+        return self._decoded(answer, ImportAnswer)
 
     def _export(self, file: Path, format: ExportFormat) -> ExportAnswer:
         beside = observations_file(file) if format == "csv" else None
-        with ExitStack() as files:
+        with self._of_armscope(), ExitStack() as files:
             opened = files.enter_context(new_file(file))
             second = None if beside is None else files.enter_context(new_file(beside))
             url = f"{self._base}/records/export?{urlencode({'format': format})}"
@@ -225,7 +257,7 @@ class Client(LearnerProtocol):
     def _train(self, file: Path, request: TrainingRequest, *, manifest: bool) -> TrainingAnswer:
         beside = file.with_name(file.name + MANIFEST_END) if manifest else None
         body = msgspec.json.encode({**request, "manifest": True})
-        with ExitStack() as files:
+        with self._of_armscope(), ExitStack() as files:
             second = None if beside is None else files.enter_context(new_file(beside))
             opened = files.enter_context(new_file(file))
             response = files.enter_context(self._streamed("POST", f"{self._base}/training", body))
@@ -238,7 +270,8 @@ class Client(LearnerProtocol):
         return TrainingAnswer(file=str(file), rows=content.rows, manifest_file=name, manifest=content)
 
     def _backup(self, file: Path) -> BackupAnswer:
-        with new_file(file) as opened, self._streamed("GET", f"{self._root}/backup") as response:
+        backup = self._streamed("GET", f"{self._root}/backup")
+        with self._of_armscope(), new_file(file) as opened, backup as response:
             shutil.copyfileobj(response, opened, _PIECE_BYTES)
             revision = int(response.headers["etag"].strip('"'))
             heads = msgspec.json.decode(
@@ -276,7 +309,7 @@ class Client(LearnerProtocol):
             headers["Accept-Encoding"] = "identity"
             answer = self._response(method, url, body, headers, preload=False, answer_s=answer_s)
             content = self._bounded(answer)
-        _check(answer.status, answer.headers.get("content-type"), content)
+        _check(answer.status, answer.headers.get("content-type"), content, self._location())
         return content
 
     def _bounded(self, answer: urllib3.BaseHTTPResponse) -> bytes:
@@ -309,7 +342,7 @@ class Client(LearnerProtocol):
         answer = self._response(method, url, body, headers, preload=False, answer_s=_FILE_S)
         try:
             error = answer.data if answer.status != 200 else b""
-            _check(answer.status, answer.headers.get("content-type"), error)
+            _check(answer.status, answer.headers.get("content-type"), error, self._location())
             yield answer
         except urllib3.exceptions.HTTPError as problem:
             raise Unreachable(
@@ -394,6 +427,8 @@ class AsyncClient(AsyncLearnerProtocol):
         record_s: float | None = None,
         read_s: float | None = None,
         spool: str | Path | None = None,
+        proxy: str | None = None,
+        ca: str | Path | None = None,
     ) -> None:
         client = Client(
             url,
@@ -404,8 +439,53 @@ class AsyncClient(AsyncLearnerProtocol):
             record_s=record_s,
             read_s=read_s,
             spool=spool,
+            proxy=proxy,
+            ca=ca,
         )
         super().__init__(client)
+
+
+def _check_address(url: str) -> None:
+    try:
+        parts = parse_url(url)
+    except urllib3.exceptions.LocationParseError:
+        parts = parse_url("")
+    if parts.scheme not in {"http", "https"} or not parts.host:
+        raise InvalidInput(
+            f"The address of a server must begin with http:// or https:// and name a host, got {url!r}.",
+            next_step="Write it as https://armscope.example.com or http://127.0.0.1:8501.",
+        )
+
+
+def _proxy_to(url: str) -> str:
+    """Return the proxy that the usual variables name for an address; "" = none."""
+    parts = parse_url(url)
+    if proxy_bypass(parts.host or ""):
+        return ""
+    known = getproxies()
+    return known.get(parts.scheme or "") or known.get("all", "")
+
+
+def _certificates(ca: str | Path | None) -> str | None:
+    if ca is None or Path(ca).is_file():
+        return None if ca is None else str(ca)
+    raise InvalidInput(
+        f"ca must be a file of certificates (PEM), got {str(ca)!r}.",
+        next_step="Name the file of your network's root certificate.",
+    )
+
+
+def _through(proxy: str, timeout: Timeout, ca: str | None) -> urllib3.ProxyManager:
+    """Return connections through a proxy; a user and password in its address are sent to it."""
+    try:
+        auth = parse_url(proxy).auth
+        headers = None if auth is None else urllib3.make_headers(proxy_basic_auth=unquote(auth))
+        return urllib3.ProxyManager(proxy, maxsize=16, timeout=timeout, ca_certs=ca, proxy_headers=headers)
+    except (urllib3.exceptions.ProxySchemeUnknown, urllib3.exceptions.LocationParseError, ValueError):
+        raise InvalidInput(
+            "The address of a proxy must begin with http:// or https://, got another one.",
+            next_step="Correct proxy, or the variable HTTPS_PROXY or HTTP_PROXY; NO_PROXY leaves servers out.",
+        ) from None
 
 
 def _cause(problem: urllib3.exceptions.HTTPError) -> str:
@@ -420,10 +500,6 @@ def _cause(problem: urllib3.exceptions.HTTPError) -> str:
         return system.strerror.lower()
     is_late = isinstance(reason, urllib3.exceptions.TimeoutError)
     return "it took too long" if is_late else "the connection broke"
-
-
-def _decoded(answer: bytes | msgspec.Raw, kind: type[_T]) -> _T:
-    return msgspec.json.decode(answer, type=kind, dec_hook=_array)
 
 
 def _array(kind: type, value: object) -> object:
@@ -468,15 +544,15 @@ def _unreadable(file: Path, problem: OSError) -> UnreadableSource:
     )
 
 
-def _check(status: int, kind: str | None, body: bytes) -> None:
+def _check(status: int, kind: str | None, body: bytes, address: str) -> None:
     if status < 300:
         return
     try:
         problem = error_of(msgspec.json.decode(body))
-    except (msgspec.DecodeError, KeyError, TypeError):
+    except (msgspec.DecodeError, KeyError, TypeError, AttributeError):
         raise Unreachable(
-            f"The server must be armscope, got status {status} and {kind or 'no type'}.",
-            next_step="Check its address.",
+            f"The server at {address} must be armscope, got status {status} and {kind or 'no type'}.",
+            next_step="Check its address, and whether a proxy answers in its place.",
         ) from None
     problem.is_answer = True
     raise problem

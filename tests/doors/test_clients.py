@@ -7,11 +7,13 @@ import inspect
 import os
 import re
 import shutil
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, chdir
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -20,7 +22,7 @@ import pandas as pd
 import pytest
 
 import core
-from core import AsyncClient, AsyncLearner, Client, Learner, TrialRun
+from core import AsyncClient, AsyncLearner, Client, Learner, TrialRun, Unreachable
 from core.doors.asynchronous import AsyncLearnerProtocol
 from core.doors.protocol import LearnerProtocol
 from core.doors.verbs import REPORTS, VERBS, verb
@@ -42,6 +44,7 @@ from core.records.times import DAY_MS
 from tests.conftest import ROOT
 from tests.doors.examples import ARM, FILE, RUN
 from tests.doors.http.test_served import served
+from tests.doors.test_webhook import receiving
 from tests.terminal import warm
 from tests.worlds import START_MS, context_at
 
@@ -398,3 +401,101 @@ def test_another_package_named_core_is_refused_by_name(tmp_path: Path) -> None:
     )
     shutil.rmtree(tmp_path / "core")
     assert run_program(tmp_path, "-c", inside) == "1 True\n"
+
+
+METHODS = ("GET", "POST", "PUT", "DELETE")
+FOREIGN = (b"<html>Sign in</html>", b"", b"{}", b"[1]", b'{"record": 5}', b'"up"', b"\xff\xfe")
+
+
+@pytest.mark.parametrize("body", FOREIGN)
+def test_an_answer_of_another_program_is_refused_with_its_address(
+    body: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every operation, whatever answers in armscope's place with status 200 or 404."""
+    monkeypatch.chdir(tmp_path)
+    Path(FILE).write_bytes(b"{}\n")
+    statuses = [200]
+
+    def answered(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(statuses[-1])
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    with (
+        receiving(answered, methods=METHODS) as (port, _),
+        Client(f"http://127.0.0.1:{port}", spool=tmp_path) as client,
+    ):
+        for status in (200, 404):
+            statuses.append(status)
+            for name in sorted({*CALLS} - LOCAL - {"trial", "erase"}):
+                with pytest.raises(Unreachable, match=f":{port} must be armscope") as problem:
+                    CALLS[name](client)
+                assert problem.value.next_step, name
+
+
+@pytest.mark.parametrize(
+    "url", ["127.0.0.1:8501", "localhost", "ftp://a.example", "https://", "//a.example", ""]
+)
+def test_an_address_without_its_scheme_is_refused(url: str) -> None:
+    with pytest.raises(InvalidInput, match="must begin with http"):
+        Client(url)
+
+
+@pytest.mark.parametrize("by", ["argument", "variable"])
+def test_a_proxy_carries_every_request_and_no_proxy_leaves_a_server_out(
+    by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def answered(handler: BaseHTTPRequestHandler) -> None:
+        asked.append(handler.path)
+        handler.send_error(502)
+
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    with receiving(answered, methods=METHODS) as (port, _):
+        proxy = f"http://127.0.0.1:{port}"
+        if by == "variable":
+            monkeypatch.setenv("HTTP_PROXY", proxy)
+        named = Client("http://armscope.invalid", spool=tmp_path, proxy=None if by == "variable" else proxy)
+        with named as client, pytest.raises(Unreachable):
+            client.change("k", 2)
+        assert asked[0].startswith("http://armscope.invalid/api/v1/")
+        n_asked = len(asked)
+        monkeypatch.setenv("HTTP_PROXY", proxy)
+        monkeypatch.setenv("NO_PROXY", "armscope.invalid")
+        for direct in (None, ""):
+            alone = Client("http://armscope.invalid", spool=tmp_path, proxy=direct, read_s=1)
+            with alone as client, pytest.raises(Unreachable):
+                client.status()
+        assert len(asked) == n_asked
+    with pytest.raises(InvalidInput, match="proxy must begin"):
+        Client("http://armscope.invalid", proxy="socks5://127.0.0.1:1")
+    with pytest.raises(InvalidInput, match="file of certificates"):
+        Client("http://armscope.invalid", ca=tmp_path / "none.pem")
+
+
+def test_certificates_of_a_network_of_its_own_are_trusted_by_name(
+    certificate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By ``ca`` or ``SSL_CERT_FILE``; else the connection is refused."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+
+    def answered(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_error(404)
+
+    with receiving(answered, context, METHODS) as (port, _):
+        for ca, variable, why in (
+            (None, "", "certificate"),
+            (certificate, "", "404"),
+            (None, str(certificate), "404"),
+        ):
+            with monkeypatch.context() as patch:
+                if variable:
+                    patch.setenv("SSL_CERT_FILE", variable)
+                client = Client(f"https://127.0.0.1:{port}", spool=tmp_path, ca=ca)
+                with client, pytest.raises(Unreachable, match=why):
+                    client.status()

@@ -8,19 +8,14 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import IPv4Address, ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,21 +71,23 @@ def well(handler: BaseHTTPRequestHandler) -> None:
 
 @contextmanager
 def receiving(
-    answer: Answers = well, context: ssl.SSLContext | None = None
+    answer: Answers = well, context: ssl.SSLContext | None = None, methods: Sequence[str] = ("POST",)
 ) -> Iterator[tuple[int, Received]]:
     """A receiver on this machine: its port, and what it was sent."""
     received: Received = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            assert self.command == "POST"
-            body = self.rfile.read(int(self.headers["Content-Length"]))
+            assert self.command in methods
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             received.append((self.path, dict(self.headers), body))
             answer(self)
 
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
 
+    for method in methods:
+        setattr(Handler, f"do_{method}", Handler.do_POST)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     if context is not None:
         server.socket = context.wrap_socket(server.socket, server_side=True)
@@ -420,34 +417,6 @@ def test_where_nobody_listens_or_no_such_name_is_that_is_said() -> None:
 
 
 # TLS
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of hooks.invalid, signed by itself."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hooks.invalid")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(7)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("hooks.invalid")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    file = tmp_path_factory.mktemp("tls") / "both.pem"
-    file.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        + made.public_bytes(serialization.Encoding.PEM)
-    )
-    return file
 
 
 def test_the_certificate_must_be_one_of_the_name_that_was_asked_for(
