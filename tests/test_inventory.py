@@ -241,6 +241,8 @@ def test_each_count_equals_a_recount(tmp_path: Path, seed: int) -> None:
         here = [session for session in sessions if project in {None, session.folder}]
         lacking = [one.at_ms + 1 for one in here if one.skills is not None and name not in one.skills]
         since = max([changed, *lacking])
+        listed = [one.at_ms for one in here if name in (one.skills or ())]
+        since = min([since, *(at_ms for at_ms in listed if at_ms >= max(lacking, default=0))])
         offered = [
             session
             for session in here

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -296,9 +297,8 @@ def test_the_command_shows_writes_and_takes_back(
     assert (preview["number"], home.content()) == (None, before)
     assert [one.split(". ")[0] for one in preview["verdicts"]] == ["skill:own:skill-0: helps"]
     assert preview["files"][0]["lines"] == ['+ skillOverrides.skill-0 = "off"']
-    code, out, err = shell("prune", *options)
+    code, _, err = shell("prune", *options)
     assert (code, err) == (0, "")
-    assert out.splitlines()[-1].endswith("armscope prune --yes")
     assert document(shell("prune", *options, "--yes", "--json"))["number"] == 1
     assert home.content() != before
     undo = document(shell("prune", "--undo", "--json"))
@@ -312,6 +312,56 @@ def test_the_command_shows_writes_and_takes_back(
     assert len(document(shell("prune", "--ways", "--json"))) == len(WAYS)
     for wrong in (("--undo", "--out", "x"), ("--number", "1")):
         assert shell("prune", *wrong)[0] == 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["", "--by-name skill-0", "--user-only skill-1 --out skill-2", "--out kit --out web --by-name skill-3"],
+)
+def test_the_printed_command_makes_the_edits_that_were_shown(
+    options: str, shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path / "a world", "printed")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    named = [*options.split(), "--home", home.path]
+    shown = document(shell("prune", *named, "--json"))["files"]
+    assert shown
+    _, out, _ = shell("prune", *named)
+    command = shlex.split(out.splitlines()[-1].partition("edits: ")[2])
+    assert command[0] == "armscope"
+    made = document(shell(*command[1:], "--json"))
+    assert (made["files"], made["number"]) == (shown, 1)
+    _, out, _ = shell("inventory", "--home", home.path)
+    for line in (one for one in out.splitlines() if one.startswith("Take out")):
+        again = shlex.split(line.partition(": armscope ")[2])
+        assert again == ["prune", "--home", str(home.path)]
+
+
+def test_what_was_used_is_named_before_it_goes_out(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path / "world", "used")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    known = document(shell("inventory", "--home", home.path, "--all", "--json"))["items"]
+    use = {one["item"]["name"]: one["use"] for one in known if one["use"] is not None}
+    for name in home.skills:
+        used = use[name]
+        (item,) = document(shell("prune", "--out", name, "--home", home.path, "--json"))["items"]
+        figures = ("sessions", "offered", "last_ms")
+        assert [item[one] for one in figures] == [used[one] for one in figures]
+        _, out, _ = shell("prune", "--out", name, "--home", home.path)
+        assert (f"{name} was used in {used['sessions']} of 31 sessions, last " in out) == (name in home.used)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_time_of_a_file_is_no_reason_where_sessions_list_the_item(seed: int, tmp_path: Path) -> None:
+    """Dotfiles that were cloned today are as old as the first session that had them on offer."""
+    home = Home(tmp_path / "world", seed)
+    before = home.prune().answer
+    for path in home.path.parent.rglob("SKILL.md"):
+        os.utime(path, (NOW_MS / 1000, NOW_MS / 1000))
+    assert before.items
+    assert home.prune().answer == before
 
 
 @pytest.mark.parametrize("names", SAVING)

@@ -370,23 +370,27 @@ def _use(item: InstalledItem, sessions: Sequence[SessionUse]) -> ItemUse:
 
 
 def _since(item: InstalledItem, sessions: Iterable[SessionUse]) -> int | None:
-    """Return the time from which an item counts as on offer where a session lists nothing.
+    """Return the time from which an item counts as on offer.
 
-    That is the time of its file's change, or of the latest session whose list lacks it: a file that was moved or
-    given another name keeps its time. A server is there since the first session that lists or uses its tools.
+    That is the time of its file's change, or of the first session that lists it if that is earlier: cloned files are
+    new. It is after the latest session whose list lacks it: a moved file keeps its time. A server is there since the
+    first session that lists or uses its tools.
     """
     if item.kind == "server":  # its file may change for other reasons
         first_ms = _first(one for one in sessions if any(claude_code.is_of(name, item) for name in one.known))
         return item.changed_ms if first_ms is None else first_ms
-    if item.changed_ms is None or item.changed_ms < _NO_TIME_MS:
-        return None
-    since_ms = item.changed_ms
-    if item.kind == "skill":
-        for one in sessions:
-            is_here = item.project is None or one.is_within(item.project)
-            if is_here and one.skills is not None and item.name not in one.skills and one.started_ms:
-                since_ms = max(since_ms, one.started_ms + 1)
-    return since_ms
+    lists = [
+        (one.started_ms, item.name in names)
+        for one in sessions
+        if one.started_ms
+        and (names := {"skill": one.skills, "tool": one.tools}.get(item.kind)) is not None
+        and (item.project is None or one.is_within(item.project))
+    ]
+    lacked_ms = max((at_ms for at_ms, has in lists if not has), default=-1)
+    times = [at_ms for at_ms, has in lists if has and at_ms > lacked_ms]
+    if item.changed_ms is not None and item.changed_ms >= _NO_TIME_MS:
+        times.append(max(item.changed_ms, lacked_ms + 1))
+    return min(times, default=None)
 
 
 def _names(item: InstalledItem, session: SessionUse) -> list[str]:

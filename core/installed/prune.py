@@ -179,7 +179,8 @@ class Wish(NamedTuple):
 class PrunedItem(msgspec.Struct, frozen=True, kw_only=True):
     """An item that an edit switches: its new state, and the tokens that a session then carries less.
 
-    ``saves`` is None where no file gives the item's size. ``parts`` counts the parts of a plugin.
+    ``saves`` is None where no file gives the item's size. ``parts`` counts the parts of a plugin. ``sessions`` used
+    it, of ``offered``, the last one at ``last_ms``; of several parts these are those of the one that most used.
     """
 
     agent: str
@@ -189,6 +190,9 @@ class PrunedItem(msgspec.Struct, frozen=True, kw_only=True):
     saves: int | None
     project: str | None = None
     parts: int = 1
+    sessions: int = 0
+    offered: int = 0
+    last_ms: int | None = None
 
 
 class FixedItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -380,15 +384,22 @@ def _is_unused(plugin: str, inventory: MachineInventory) -> bool:
 
 
 def _sized(item: PrunedItem, inventory: MachineInventory) -> PrunedItem:
-    """Return a plugin with the size of its parts, a server with that of its tools, or any other item."""
+    """Return an item with its use: a plugin with the size of its parts, a server with that of its tools."""
+    every = [one for one in inventory.items if one.item.agent == item.agent]
+    own = [
+        one
+        for one in every
+        if (one.item.kind, one.item.name, one.item.project) == (item.kind, item.name, item.project)
+    ]
+    parts = [one for one in every if one.item.plugin == item.name and item.kind == "plugin"]
+    servers = {claude_code.as_in_tools(one.item) for one in (*parts, *own) if one.item.kind == "server"}
+    parts += [one for one in every if one.item.kind == "tool" and one.item.server in servers]
+    used = max((one.use for one in (*parts, *own) if one.use), key=lambda use: use.sessions, default=None)
+    if used is not None:
+        item = replace(item, sessions=used.sessions, offered=used.offered, last_ms=used.last_ms)
     if item.kind not in {"plugin", "server"}:
         return item
-    every = [one.item for one in inventory.items if one.item.agent == item.agent]
-    parts = [one for one in every if one.plugin == item.name and item.kind == "plugin"]
-    own = [one for one in every if (one.kind, one.name) == (item.kind, item.name)]
-    servers = {claude_code.as_in_tools(one) for one in (*parts, *own) if one.kind == "server"}
-    parts += [one for one in every if one.kind == "tool" and one.server in servers]
-    known = [one.carried for one in (*parts, *own) if one.carried is not None]
+    known = [one.item.carried for one in (*parts, *own) if one.item.carried is not None]
     return replace(item, saves=sum(known) if known else None, parts=max(1, len(parts)))
 
 

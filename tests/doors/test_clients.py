@@ -60,6 +60,10 @@ _HEAD = re.compile(r"\d+:[0-9a-f]{16,64}|arms_\w+|'sha256': '\w+'|'size_bytes': 
 PROGRAM = "import sys; from tests.doors.program import main; main(sys.argv[1])"
 
 
+METHODS = ("GET", "POST", "PUT", "DELETE")
+FOREIGN = (b"<html>Sign in</html>", b"", b"{}", b"[1]", b'{"record": 5}', b'"up"', b"\xff\xfe")
+
+
 def public(kind: type) -> set[str]:
     return {name for name in dir(kind) if not name.startswith("_")} - OWN
 
@@ -401,10 +405,6 @@ def test_another_package_named_core_is_refused_by_name(tmp_path: Path) -> None:
     )
     shutil.rmtree(tmp_path / "core")
     assert run_program(tmp_path, "-c", inside) == "1 True\n"
-
-
-METHODS = ("GET", "POST", "PUT", "DELETE")
-FOREIGN = (b"<html>Sign in</html>", b"", b"{}", b"[1]", b'{"record": 5}', b'"up"', b"\xff\xfe")
 
 
 @pytest.mark.parametrize("body", FOREIGN)

@@ -500,9 +500,11 @@ def _carried_words(own: OwnInventory | None) -> list[str]:
         return []
     if own.inventory is None:
         return [str(own.problem)]
+    is_proposed = any(one.proposal is not None for one in own.inventory.items)
+    out = "prune" if is_proposed else "prune --out NAME"
     words = [
         own.inventory.sentence,
-        "See: armscope inventory. Take out: armscope prune. Put back: armscope prune --undo",
+        f"See: armscope inventory. Take out: armscope {out}. Put back: armscope prune --undo",
     ]
     if own.problem is not None:
         words.append(f"The dashboard does not show this answer. {own.problem.problem}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from core.records.trial import TrialRow
 
 _KIND: Final = "prune"
-_MAKE: Final = "Nothing was written. Make the edits: armscope prune --yes"
 
 
 @command(
@@ -60,7 +60,7 @@ def inventory(
         answer(line, read, lambda: _say_stored(read, whole=whole))
         return
     result = _own(line, home_folder(home), time.time_ns() // 1_000_000)
-    answer(line, result, lambda: _say(result, whole=whole))
+    answer(line, result, lambda: _say(result, whole=whole, prune=_again(line, (), home)))
 
 
 def _own(line: typer.Context, home: Path, now_ms: int) -> MachineInventory:
@@ -95,7 +95,14 @@ def _say_stored(read: CarriedAnswer, *, whole: bool) -> None:
         )
 
 
-def _say(result: MachineInventory, *, whole: bool) -> None:
+def _again(line: typer.Context, wishes: Sequence[Wish], home: Path | None) -> str:
+    """Return the command of a prune with all that the user gave, to be copied."""
+    named = [word for one in wishes for word in (f"--{one.state.replace(' ', '-')}", one.name)]
+    words = ["prune", *named, *(() if home is None else ("--home", str(home)))]
+    return f"{global_options(line).again()} {shlex.join(words)}"
+
+
+def _say(result: MachineInventory, *, whole: bool, prune: str = "armscope prune") -> None:
     say(result.sentence)
     if result.oldest_ms is not None:
         say(f"The oldest session on record began {time_words(result.oldest_ms)} UTC.")
@@ -103,7 +110,7 @@ def _say(result: MachineInventory, *, whole: bool) -> None:
     if rows:
         say_table(machine.CARRIED, rows)
     if any(one.proposal is not None for one in result.items):
-        say("Take out what is proposed: armscope prune. Put it back: armscope prune --undo")
+        say(f"Take out what is proposed: {prune}", "Put it back: armscope prune --undo")
     say(*result.notes, *result.unread, f"Tokens are about a quarter of the characters. {ESTIMATE_ERROR}")
 
 
@@ -177,10 +184,11 @@ def prune(
     elif number is not None:
         raise typer.BadParameter("--number goes with --undo")
     else:
-        _prune(line, home_folder(home), wishes, yes=yes)
+        closing = f"Nothing was written. Make the edits: {_again(line, wishes, home)} --yes"
+        _prune(line, home_folder(home), wishes, yes=yes, closing=closing)
 
 
-def _prune(line: typer.Context, home: Path, wishes: Sequence[Wish], *, yes: bool) -> None:
+def _prune(line: typer.Context, home: Path, wishes: Sequence[Wish], *, yes: bool, closing: str) -> None:
     from core.installed.prune import pruned
     from core.installed.settings_file import make, records
 
@@ -190,10 +198,10 @@ def _prune(line: typer.Context, home: Path, wishes: Sequence[Wish], *, yes: bool
     verdicts = _verdicts(line, inventory, {one.name for one in result.answer.items})
     shown = msgspec.structs.replace(result.answer, verdicts=verdicts)
     if not yes and (not result.plans or not _has_person(line)):
-        answer(line, shown, lambda: _say_edits(shown))
+        answer(line, shown, lambda: _say_edits(shown, closing))
         return
     if not yes:
-        _say_edits(shown, closing="")
+        _say_edits(shown)
         typer.confirm("Make these edits?", abort=True)
     if result.plans:
         record = make(result.plans, _KIND, edits_folder(), now_ms)
@@ -257,11 +265,15 @@ def _record(records: Iterable[Record], number: int | None) -> Record:
 # Words
 
 
-def _say_edits(shown: PruneAnswer, closing: str = _MAKE) -> None:
+def _say_edits(shown: PruneAnswer, closing: str = "") -> None:
     if not shown.files:
         say("No edit is proposed. See why: armscope inventory" if not shown.items else "Nothing to edit.")
     for file in shown.files:
         say(f"{file.path}{' (new)' if file.is_new else ''}", *(f"  {text}" for text in file.lines))
+    for one in shown.items:
+        if one.sessions:
+            last = "" if one.last_ms is None else f", last {time_words(one.last_ms)} UTC"
+            say(f"{one.name} was used in {one.sessions:,} of {number_of(one.offered, 'session')}{last}.")
     if shown.items:
         _say_saving(shown)
     if shown.only_out:
