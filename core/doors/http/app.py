@@ -57,6 +57,7 @@ _MOST_OPEN: Final = 512
 """Requests in progress at one time."""
 _MOST_DRAINING: Final = 128
 """Refused requests whose bodies are read at one time."""
+_SCRAPED: Final = "/metrics"
 _WAIT_S: Final = 1
 _PROBE_S: Final = 5.0
 _BYTES_A_SECOND: Final = 1 << 14
@@ -131,7 +132,13 @@ class Api:
         scope = {**scope, "path": call.path.rstrip("/") or "/", "root_path": "", "call": call}
         self._n_open += 1
         try:
-            check_address(self.listener, call.headers, scope.get("http_version", "1.1"))
+            has_token = not {"authorization", "x-api-key"}.isdisjoint(call.headers)
+            check_address(
+                self.listener,
+                call.headers,
+                scope.get("http_version", "1.1"),
+                of_monitor=scope["path"] in self._probes or (scope["path"] == _SCRAPED and has_token),
+            )
             if allowed_origin(self.listener, call.method, scope.get("scheme", "http"), call.headers):
                 send = partial(self._cors.send, send=send, request_headers=Headers(scope=scope))
             if self._n_open > _MOST_OPEN and scope["path"] not in self._probes:

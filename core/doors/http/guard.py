@@ -157,10 +157,17 @@ def has_proxy_headers(headers: Iterable[str]) -> bool:
     return _PROXY_HEADER.search("\n".join(headers).replace("_", "-")) is not None
 
 
-def check_address(listener: Listener, headers: Mapping[str, str], version: str = "1.1") -> None:
-    """Raise for a foreign Host, a proxy's header, a body with two lengths, or HTTP/1.0 without sign-in."""
+def check_address(
+    listener: Listener, headers: Mapping[str, str], version: str = "1.1", *, of_monitor: bool = False
+) -> None:
+    """Raise for a foreign Host, a proxy's header, a body with two lengths, or HTTP/1.0 without sign-in.
+
+    Where every caller needs a token, a monitor may use any address: a foreign page has no token, and learns nothing
+    from a probe.
+    """
     host = host_of(headers.get("host", ""))
-    if host not in listener.hosts and (host is None or not matches(host, listener.host_patterns)):
+    is_own = host in listener.hosts or (host is not None and matches(host, listener.host_patterns))
+    if not is_own and not (of_monitor and host is not None and listener.local is None):
         raise Misdirected(
             "The Host must be a name of this server, got another.",
             next_step="Use localhost, or start it with armscope api --host NAME for each name it has.",

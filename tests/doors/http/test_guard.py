@@ -119,6 +119,26 @@ def test_no_header_of_a_client_is_taken_for_a_proxys(name: str, asking: Asking) 
     assert asking.ask("GET", f"{AT}/status", headers={name: "1"}).status == 200
 
 
+@pytest.mark.parametrize("host", ["10.0.0.5:8501", "armscope:8501", "evil.example"])
+@pytest.mark.parametrize(
+    "path", ["/livez", "/readyz", "/healthz", "/v1/health", "/metrics", f"{AT}/status", "/api/v1/version"]
+)
+def test_a_monitor_may_use_any_address_where_every_caller_needs_a_token(
+    path: str, host: str, ask_as: Asked
+) -> None:
+    """Probes without a token, and scrapes with one; all else, and a server that knows its user, stay strict."""
+    server, own = ask_as(Listener(), t=MARA), ask_as()
+    is_probe = path in {"/livez", "/readyz", "/healthz", "/v1/health"}
+    for headers in ({}, {"authorization": "Bearer t"}, {"x-api-key": "t"}, {"authorization": "Bearer no"}):
+        known = "t" in "".join(headers.values()).split()
+        expected = 200 if is_probe or known else 401
+        strict = not is_probe and not (path == "/metrics" and headers)
+        found = server.ask("GET", path, headers={**headers, "host": host})
+        assert found.status == (421 if strict else expected), headers
+        assert own.ask("GET", path, headers={**headers, "host": host}).status == 421
+    assert server.ask("GET", path, headers={"host": ""}).status == 421
+
+
 @pytest.mark.parametrize(
     ("host", "status"),
     [
