@@ -97,6 +97,23 @@ TROUBLE: Final = {
     "ArmscopeDenials": [(f"armscope_denials_total{{{SERVED}}}", "0+5x180", "7x180")],
 }
 """Alert → its series, with values of trouble and quiet ones."""
+DATABASE: Final = {
+    'armscope_attention{learner="l", kind="poisoned", severity="critical"}': "3x180",
+    'armscope_attention{learner="l", kind="silent", severity="warning"}': "1x180",
+    'armscope_arms{learner="l", band="high"}': "7x180",
+    'armscope_arms{learner="m", band="high"}': "2x180",
+    'armscope_runs_total{learner="l", class="selected"}': "0+6x180",
+    'qortex_learning_observations_total{learner="l", outcome="accepted"}': "0+9x180",
+    'qortex_learning_posterior_mean{learner="l", arm_id="tool:a:b"}': "0.5x180",
+    'armscope_savings_ratio{learner="l", bound="value"}': "0.3x180",
+    'armscope_savings_ratio{learner="l", bound="lower"}': "0.2x180",
+    'armscope_money_saved_ratio{learner="l", bound="value"}': "0.1x180",
+    'armscope_last_timestamp_seconds{learner="l", kind="run"}': "5x180",
+    'armscope_database_size_bytes{part="all"}': "9x180",
+    'armscope_denials_total{by="all"}': "0+5x180",
+}
+"""Series of the database: each of its servers answers with all of them."""
+OF_DATABASE: Final = "|".join({name.partition("{")[0] for name in DATABASE})
 
 
 class Started(NamedTuple):
@@ -507,6 +524,49 @@ def test_alerts_are_raised_by_what_they_are_about(promtool: str, tmp_path: Path)
             set() if is_quiet else raised
         ), said
         assert (ran.returncode == 0) is is_quiet, said
+
+
+@pytest.mark.long
+def test_a_rule_whose_fact_is_missing_fires(promtool: str, tmp_path: Path) -> None:
+    """No target, no database and no backup: none of these is silent because it has no series."""
+    (tmp_path / "rules.yaml").write_text(FILES["prometheus"])
+    none = [{"eval_time": "100m", "alertname": name, "exp_alerts": []} for name in TROUBLE]
+    out = _tested(promtool, tmp_path, {"alert_rule_test": none}, rules=["rules.yaml"])
+    fired = {name for name in TROUBLE if f'alertname="{name}"' in out}
+    assert fired == {"ArmscopeAway", "ArmscopeDatabaseAway", "ArmscopeNoBackup"}
+
+
+@pytest.mark.long
+def test_two_servers_of_one_database_show_its_figures_once(promtool: str, tmp_path: Path) -> None:
+    """Each expression about the database has the same samples with one target and with two."""
+    expressions = [one for one in _expressions().values() if re.search(OF_DATABASE, one)]
+    assert len(expressions) > 10
+    samples = []
+    for instances in ("a", "ab"):
+        series = [
+            {"series": name[:-1] + f', job="armscope", instance="{instance}"}}', "values": values}
+            for name, values in DATABASE.items()
+            for instance in instances
+        ]
+        wrong = [
+            {"expr": one, "eval_time": "100m", "exp_samples": [{"labels": '{a="b"}', "value": 1}]}
+            for one in expressions
+        ]
+        out = _tested(promtool, tmp_path, {"input_series": series, "promql_expr_test": wrong}, rules=[])
+        samples.append([line.split("got:")[1] for line in out.splitlines() if "got:" in line])
+    assert len(samples[0]) == len(expressions)
+    assert samples[0] == samples[1]
+    assert "instance" not in str(samples)
+
+
+def _tested(promtool: str, folder: Path, test: Mapping[str, object], *, rules: list[str]) -> str:
+    """What promtool writes of a test that fails, with what it got."""
+    text = yaml.safe_dump({"rule_files": rules, "tests": [{"interval": "1m", "input_series": [], **test}]})
+    (folder / "test.yaml").write_text(text)
+    line = [promtool, "test", "rules", "test.yaml"]
+    ran = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
+    assert ran.returncode
+    return ran.stdout + ran.stderr
 
 
 @pytest.mark.long
