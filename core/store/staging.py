@@ -395,8 +395,10 @@ def deferred(
         run = known[one.run_no]
         is_settled = run.revision < part.staged.revision
         longer = one.rank > run.rank
-        is_noted = one.run_no in has_texts or _has_observations(part, one.run_no)
-        if is_settled and (one.run_no in known_before or (longer if run.is_active else is_noted)):
+        if is_settled and (
+            one.run_no in known_before
+            or (longer if run.is_active else one.run_no in has_texts or _has_observations(part, one.run_no))
+        ):
             waiting = StagedAttribution(
                 one.run_no, part.segment or 0, one.rank, one.trace, one.digest, "duplicate"
             )
