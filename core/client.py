@@ -32,6 +32,7 @@ from urllib3.util import Retry, Timeout, parse_url
 from core.doors.asynchronous import AsyncLearnerProtocol
 from core.doors.attempts import Limits
 from core.doors.flow_parameters import parameters_of
+from core.doors.http.address import is_loopback
 from core.doors.http.refusals import TooMany
 from core.doors.protocol import ImportOptions, LearnerProtocol, TrainingRequest, recorded
 from core.doors.threads import Threads
@@ -452,15 +453,17 @@ def _check_address(url: str) -> None:
         parts = parse_url("")
     if parts.scheme not in {"http", "https"} or not parts.host:
         raise InvalidInput(
-            f"The address of a server must begin with http:// or https:// and name a host, got {url!r}.",
+            f"The address of a server must begin with http:// or https:// and name a host, got "
+            f"{url.rpartition('@')[2]!r}.",
             next_step="Write it as https://armscope.example.com or http://127.0.0.1:8501.",
         )
 
 
 def _proxy_to(url: str) -> str:
-    """Return the proxy that the usual variables name for an address; "" = none."""
+    """Return the proxy that the usual variables name for an address; "" = none, as for this machine itself."""
     parts = parse_url(url)
-    if proxy_bypass(parts.host or ""):
+    host = (parts.host or "").strip("[]")
+    if is_loopback(host) or proxy_bypass(host):
         return ""
     known = getproxies()
     return known.get(parts.scheme or "") or known.get("all", "")

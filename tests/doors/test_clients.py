@@ -41,6 +41,7 @@ from core.records.arm import Arm
 from core.records.run import Inventory, Run
 from core.records.run_query import View
 from core.records.times import DAY_MS
+from tests.bench.servers import free_port
 from tests.conftest import ROOT
 from tests.doors.examples import ARM, FILE, RUN
 from tests.doors.http.test_served import served
@@ -435,11 +436,13 @@ def test_an_answer_of_another_program_is_refused_with_its_address(
 
 
 @pytest.mark.parametrize(
-    "url", ["127.0.0.1:8501", "localhost", "ftp://a.example", "https://", "//a.example", ""]
+    "url",
+    ["127.0.0.1:8501", "localhost", "ftp://a.example", "https://", "//a.example", "", "ftp://me:SECRET@a"],
 )
 def test_an_address_without_its_scheme_is_refused(url: str) -> None:
-    with pytest.raises(InvalidInput, match="must begin with http"):
+    with pytest.raises(InvalidInput, match="must begin with http") as problem:
         Client(url)
+    assert "SECRET" not in str(problem.value)
 
 
 @pytest.mark.parametrize("by", ["argument", "variable"])
@@ -470,7 +473,12 @@ def test_a_proxy_carries_every_request_and_no_proxy_leaves_a_server_out(
             alone = Client("http://armscope.invalid", spool=tmp_path, proxy=direct, read_s=1)
             with alone as client, pytest.raises(Unreachable):
                 client.status()
-        assert len(asked) == n_asked
+        monkeypatch.delenv("NO_PROXY")
+        for here in (f"http://127.0.0.1:{free_port()}", f"http://[::1]:{free_port()}", "http://localhost:9"):
+            alone = Client(here, spool=tmp_path, read_s=1)
+            with alone as client, pytest.raises(Unreachable):
+                client.status()
+        assert len(asked) == n_asked, "a server of this machine is asked directly"
     with pytest.raises(InvalidInput, match="proxy must begin"):
         Client("http://armscope.invalid", proxy="socks5://127.0.0.1:1")
     with pytest.raises(InvalidInput, match="file of certificates"):
