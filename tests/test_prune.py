@@ -331,6 +331,10 @@ def test_the_printed_command_makes_the_edits_that_were_shown(
     assert command[0] == "armscope"
     made = document(shell(*command[1:], "--json"))
     assert (made["files"], made["number"]) == (shown, 1)
+    _, out, _ = shell("prune", "--home", home.path)
+    assert [
+        shlex.split(one.partition("why: armscope ")[2]) for one in out.splitlines() if "See why" in one
+    ] == ([] if options else [["inventory", "--home", str(home.path)]])
     _, out, _ = shell("inventory", "--home", home.path)
     for line in (one for one in out.splitlines() if one.startswith("Take out")):
         again = shlex.split(line.partition(": armscope ")[2])

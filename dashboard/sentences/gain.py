@@ -146,11 +146,14 @@ def takes(rate: float) -> Words:
     >>> takes(0.1).partition(".")[0]
     'An interval takes 10 runs of each: about 100 runs at a baseline rate of 10%'
     """
-    about = wording.things(round(MIN_FOR_INTERVAL / (min(rate, 1 - rate) or 1)), "run")
-    return (
-        f"An interval takes {MIN_FOR_INTERVAL} runs of each: about {about} at a baseline rate of "
-        f"{wording.percent(rate, 0)}. A proof takes {MIN_FOR_PROOF} of each or more, by how far their tokens differ."
+    share, at = min(rate, 1 - rate), f"a baseline rate of {wording.percent(rate, 0)}"
+    come = (
+        f"about {wording.things(round(MIN_FOR_INTERVAL / share), 'run')} at {at}"
+        if share
+        else f"never at {at}"
     )
+    proof = f"A proof takes {MIN_FOR_PROOF} of each or more, by how far their tokens differ."
+    return f"An interval takes {MIN_FOR_INTERVAL} runs of each: {come}. {proof}"
 
 
 def blocks(overall: Comparison) -> Markdown:

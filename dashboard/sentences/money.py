@@ -48,10 +48,9 @@ def per_run(saved: Savings) -> Markdown:
     takes: list[str] = [f"{wording.count(mean)} tokens" for mean in saved.overall.columns.tokens]
     money = saved.money
     if money is not None and money.is_known:
-        means = (money.baseline_mean or 0.0, money.selected_mean or 0.0)
-        takes = [
-            f"{wording.money(mean, money.currency)} and {of}" for mean, of in zip(means, takes, strict=True)
-        ]
+        means = (money.baseline_mean, money.selected_mean)
+        costs = [wording.MISSING if mean is None else wording.money(mean, money.currency) for mean in means]
+        takes = [f"{cost} and {tokens}" for cost, tokens in zip(costs, takes, strict=True)]
     baseline, selected = map(wording.literal, takes)
     return f"**A mean run**: {selected} with chosen arms, {baseline} in the others."
 

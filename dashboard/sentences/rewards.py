@@ -106,7 +106,7 @@ def came_to(summaries: Sequence[EnvironmentSummary]) -> Words:
     numbers = {
         "success": won,
         "no success": n_known - won,
-        "nothing paid": n_unpaid,
+        "unpaid": n_unpaid,
         "broken": n_broken,
         "unknown, off the usual scale": sum(n for _, n in rated) - n_known,
     }

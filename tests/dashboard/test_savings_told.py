@@ -353,3 +353,11 @@ def test_a_slide_and_the_headline_leave_the_same_loss_possible(value: float, wid
     assert possible is not None
     words = achieved.success_rates(outcome)
     assert (f"rule out {possible[1]} less." in words) == (value < width)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.5, 1.0])
+def test_runs_that_never_come_are_no_number(rate: float) -> None:
+    """Without baseline runs, or without selected ones, no number of runs gives an interval."""
+    words = gain_sentences.takes(rate)
+    assert ("never at" in words) == (rate in {0.0, 1.0})
+    assert ("about" in words) == (0.0 < rate < 1.0)

@@ -60,7 +60,7 @@ def inventory(
         answer(line, read, lambda: _say_stored(read, whole=whole))
         return
     result = _own(line, home_folder(home), time.time_ns() // 1_000_000)
-    answer(line, result, lambda: _say(result, whole=whole, prune=_again(line, (), home)))
+    answer(line, result, lambda: _say(result, whole=whole, prune=_again(line, "prune", home)))
 
 
 def _own(line: typer.Context, home: Path, now_ms: int) -> MachineInventory:
@@ -95,10 +95,10 @@ def _say_stored(read: CarriedAnswer, *, whole: bool) -> None:
         )
 
 
-def _again(line: typer.Context, wishes: Sequence[Wish], home: Path | None) -> str:
-    """Return the command of a prune with all that the user gave, to be copied."""
+def _again(line: typer.Context, name: str, home: Path | None, wishes: Sequence[Wish] = ()) -> str:
+    """Return a command with all that the user gave, to be copied."""
     named = [word for one in wishes for word in (f"--{one.state.replace(' ', '-')}", one.name)]
-    words = ["prune", *named, *(() if home is None else ("--home", str(home)))]
+    words = [name, *named, *(() if home is None else ("--home", str(home)))]
     return f"{global_options(line).again()} {shlex.join(words)}"
 
 
@@ -184,11 +184,13 @@ def prune(
     elif number is not None:
         raise typer.BadParameter("--number goes with --undo")
     else:
-        closing = f"Nothing was written. Make the edits: {_again(line, wishes, home)} --yes"
-        _prune(line, home_folder(home), wishes, yes=yes, closing=closing)
+        again, see = _again(line, "prune", home, wishes), _again(line, "inventory", home)
+        _prune(line, home_folder(home), wishes, yes=yes, again=again, see=see)
 
 
-def _prune(line: typer.Context, home: Path, wishes: Sequence[Wish], *, yes: bool, closing: str) -> None:
+def _prune(
+    line: typer.Context, home: Path, wishes: Sequence[Wish], *, yes: bool, again: str, see: str
+) -> None:
     from core.installed.prune import pruned
     from core.installed.settings_file import make, records
 
@@ -198,15 +200,15 @@ def _prune(line: typer.Context, home: Path, wishes: Sequence[Wish], *, yes: bool
     verdicts = _verdicts(line, inventory, {one.name for one in result.answer.items})
     shown = msgspec.structs.replace(result.answer, verdicts=verdicts)
     if not yes and (not result.plans or not _has_person(line)):
-        answer(line, shown, lambda: _say_edits(shown, closing))
+        answer(line, shown, lambda: _say_edits(shown, again, see=see))
         return
     if not yes:
-        _say_edits(shown)
+        _say_edits(shown, see=see)
         typer.confirm("Make these edits?", abort=True)
     if result.plans:
         record = make(result.plans, _KIND, edits_folder(), now_ms)
         shown = msgspec.structs.replace(shown, number=record.number)
-    answer(line, shown, lambda: _say_edits(shown) if yes else _say_number(shown))
+    answer(line, shown, lambda: _say_edits(shown, see=see) if yes else _say_number(shown))
 
 
 def _verdicts(line: typer.Context, inventory: MachineInventory, names: set[str]) -> tuple[str, ...]:
@@ -265,9 +267,10 @@ def _record(records: Iterable[Record], number: int | None) -> Record:
 # Words
 
 
-def _say_edits(shown: PruneAnswer, closing: str = "") -> None:
+def _say_edits(shown: PruneAnswer, again: str = "", *, see: str) -> None:
+    """Write the edits, and the commands that make them or explain why there are none."""
     if not shown.files:
-        say("No edit is proposed. See why: armscope inventory" if not shown.items else "Nothing to edit.")
+        say("Nothing to edit." if shown.items else f"No edit is proposed. See why: {see}")
     for file in shown.files:
         say(f"{file.path}{' (new)' if file.is_new else ''}", *(f"  {text}" for text in file.lines))
     for one in shown.items:
@@ -285,8 +288,8 @@ def _say_edits(shown: PruneAnswer, closing: str = "") -> None:
     say(*(f"By a trial, {one}" for one in shown.verdicts), *(f"Not edited: {one}" for one in shown.refused))
     if shown.number is not None:
         _say_number(shown)
-    elif shown.files and closing:
-        say(closing)
+    elif shown.files and again:
+        say(f"Nothing was written. Make the edits: {again} --yes")
 
 
 def _say_saving(shown: PruneAnswer) -> None:
